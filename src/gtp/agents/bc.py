@@ -1,0 +1,88 @@
+"""BC: behaviour cloning with a Gaussian policy.
+
+    actor    −log N(a; μ(s), σ(s)²)          (deterministic: ‖a − μ(s)‖²)
+
+One Gaussian per observation cannot stand for several ways of doing a thing: where the data go left or right,
+its mean goes straight on. That is what it is here to show.
+
+Differences from the usual code: σ is a function of the observation, clipped to [e⁻⁵, e²]; no tanh, samples are
+clipped to the action range.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from gtp.config import NonNegative, Positive
+from gtp.nn import MLP, Gaussian, Normaliser
+from gtp.optim import adam, descend
+from gtp.types import Acting, Agent, Array, Metrics, State, Transition
+
+
+@dataclass(frozen=True)
+class Config:
+    """Behaviour cloning's settings."""
+
+    deterministic: bool = False
+    """Learn and act with the mean alone."""
+    actor_lr: Positive = 3e-4
+    """Adam's learning rate."""
+    actor_grad_clip: NonNegative = 0.0
+    """Largest gradient norm; 0 is off."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Widths of the hidden layers."""
+    normalise_obs: bool = True
+    """Standardise observations with the data's mean and deviation."""
+
+
+class Params(NamedTuple):
+    """The policy's network and the observation normaliser."""
+
+    normaliser: Normaliser
+    actor: MLP
+
+
+class OptState(NamedTuple):
+    """Adam's moments."""
+
+    actor: Any
+
+
+def make(config: Config, total_steps: int) -> Agent:
+    """The agent; nothing of it depends on the length of the run."""
+    del total_steps
+    optimiser = adam(config.actor_lr, config.actor_grad_clip)
+
+    def init(key: Array, data: Transition) -> State:
+        actor = MLP(key, data.obs.shape[-1], config.hidden, 2 * data.action.shape[-1], jax.nn.relu)
+        params = Params(Normaliser.fit(data.obs, config.normalise_obs), actor)
+        return State(jnp.int32(0), params, OptState(optimiser.init(actor)))
+
+    def policy(actor: MLP, obs: Array) -> Gaussian:
+        mean, log_std = jnp.split(actor(obs), 2, axis=-1)
+        return Gaussian(jnp.tanh(mean), jnp.clip(log_std, -5.0, 2.0))
+
+    def update(state: State, batch: Transition, key: Array) -> tuple[State, Metrics]:
+        del key
+        obs = state.params.normaliser(batch.obs)
+
+        def loss(actor: MLP) -> tuple[Array, Metrics]:
+            pi = policy(actor, obs)
+            error = jnp.mean((pi.mean - batch.action) ** 2)
+            value = error if config.deterministic else -jnp.mean(pi.log_prob(batch.action))
+            return value, {"actor_loss": value, "mean_error": error}
+
+        actor, opt, metrics, norm = descend(loss, state.params.actor, state.opt.actor, optimiser)
+        params = state.params._replace(actor=actor)
+        return State(state.step + 1, params, OptState(opt)), metrics | {"actor_grad_norm": norm}
+
+    def act(params: Params, obs: Array, key: Array, acting: Acting) -> Array:
+        del acting
+        pi = policy(params.actor, params.normaliser(obs))
+        return pi.mean if config.deterministic else pi.sample(key)
+
+    return Agent(init, update, act, rules=("single",))
