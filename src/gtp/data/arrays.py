@@ -1,0 +1,134 @@
+"""Named arrays out of files nobody has vetted: nothing is unpickled, no link followed, no memory flooded."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from gtp.errors import UserError
+
+HDF5_SUFFIXES = (".hdf5", ".h5")
+ALWAYS_ALLOWED = 2**30
+"""Bytes any file may unpack to."""
+MOST_INFLATION = 200
+"""Above that, how many times its own size a file may unpack to."""
+
+
+def allowed_bytes(path: Path) -> int:
+    """What the arrays of a file may take in memory: never more than the machine has."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min(memory, max(ALWAYS_ALLOWED, MOST_INFLATION * path.stat().st_size))
+
+
+def read_arrays(path: Path, keys: Iterable[str]) -> dict[str, np.ndarray]:
+    """Those of `keys` that the file has, as arrays of plain numbers.
+
+    Raises:
+        UserError: where the file cannot be opened, or one of these arrays cannot be read safely.
+    """
+    if not path.is_file():
+        raise UserError(f"{path}: there is no such file.")
+    read = {".npz": _read_npz, **dict.fromkeys(HDF5_SUFFIXES, _read_hdf5)}.get(path.suffix.lower())
+    if read is None:
+        raise UserError(f"{path}: a data file is named .npz, .hdf5 or .h5.")
+    try:
+        return read(path, list(keys))
+    except UserError:
+        raise
+    except Exception as error:
+        # Damaged files raise whatever the zip, numpy and HDF5 readers happen to stumble over.
+        raise UserError(f"{path}: the file is damaged or not what its name says ({brief(error)}).") from error
+
+
+def brief(error: BaseException) -> str:
+    """The first line of an exception's text, short enough for one sentence."""
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:120].rstrip(". ")
+
+
+def _read_npz(path: Path, keys: list[str]) -> dict[str, np.ndarray]:
+    with zipfile.ZipFile(path) as archive:
+        members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        wanted = [key for key in keys if key in members]
+        _check_total(path, sum(members[key].file_size for key in wanted))
+        return {key: _read_npy(path, archive, members[key], key) for key in wanted}
+
+
+def _read_npy(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: str) -> np.ndarray:
+    with archive.open(info) as stream:
+        version = np.lib.format.read_magic(stream)
+        readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        if version not in readers:
+            raise UserError(f"{path}: {key} is written in npy format {version}, which is not supported.")
+        shape, column_major, dtype = readers[version](stream)
+        _check_numbers(path, key, dtype)
+        # Python integers do not overflow, so an absurd shape cannot pass as a small one.
+        count = 1
+        for side in shape:
+            if side < 0:
+                raise UserError(f"{path}: {key} declares the impossible shape {shape}.")
+            count *= side
+        if stream.tell() + count * dtype.itemsize != info.file_size:
+            raise UserError(
+                f"{path}: {key} declares shape {shape} of {dtype}, but holds {info.file_size:,} bytes."
+            )
+        flat = np.empty(count, dtype)
+        raw = flat.view(np.uint8)
+        done = 0
+        # The read past the end, which must be empty, makes zipfile compare the checksum.
+        while part := stream.read(2**20):
+            if done + len(part) > len(raw):
+                raise UserError(f"{path}: {key} is longer than it declares.")
+            raw[done : done + len(part)] = np.frombuffer(part, np.uint8)
+            done += len(part)
+        if done < len(raw):
+            raise UserError(f"{path}: {key} ends after {done:,} of {len(raw):,} bytes.")
+    return flat.reshape(shape[::-1]).T if column_major else flat.reshape(shape)
+
+
+def _read_hdf5(path: Path, keys: list[str]) -> dict[str, np.ndarray]:
+    with h5py.File(path, "r") as file:
+        found = {key: node for key in keys if (node := hdf5_dataset(path, file, key)) is not None}
+        _check_total(path, sum(node.size * node.dtype.itemsize for node in found.values()))
+        return {key: np.asarray(node[()]) for key, node in found.items()}
+
+
+def hdf5_dataset(path: Path, file: h5py.Group, key: str) -> Any | None:
+    """The dataset at `key`, or None; refuses whatever would read another file or unpack objects."""
+    node: Any = file
+    for part in key.split("/"):
+        # A dataset where a group was expected: the key is simply not there (kitchen's `infos` is one).
+        if not isinstance(node, h5py.Group) or part not in node:
+            link = node.get(part, getlink=True) if isinstance(node, h5py.Group) else None
+            if isinstance(link, h5py.SoftLink | h5py.ExternalLink):
+                raise UserError(f"{path}: {key} is a link to somewhere else, which is not followed.")
+            return None
+        if not isinstance(node.get(part, getlink=True), h5py.HardLink):
+            raise UserError(f"{path}: {key} is a link to somewhere else, which is not followed.")
+        node = node[part]
+    if not isinstance(node, h5py.Dataset) or node.shape is None:
+        raise UserError(f"{path}: {key} is not an array.")
+    if node.external or node.is_virtual:
+        raise UserError(f"{path}: {key} keeps its values in another file, which is not followed.")
+    _check_numbers(path, key, node.dtype)
+    return node
+
+
+def _check_numbers(path: Path, key: str, dtype: np.dtype) -> None:
+    if dtype.kind not in "biuf":
+        raise UserError(f"{path}: {key} holds {dtype}, not numbers.")
+
+
+def _check_total(path: Path, declared: int) -> None:
+    allowed = allowed_bytes(path)
+    if declared > allowed:
+        raise UserError(
+            f"{path}: the arrays would take {declared:,} bytes in memory, more than the {allowed:,} "
+            f"allowed for a file of {path.stat().st_size:,} bytes on this machine."
+        )
