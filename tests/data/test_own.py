@@ -2,33 +2,13 @@
 
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
+from data_helpers import log, write
 
 from gtp.data import load, own
 from gtp.data.arrays import read_arrays
 from gtp.errors import UserError
-
-
-def log(count: int = 12) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(0)
-    return {
-        "observations": rng.normal(size=(count, 3)),
-        "actions": rng.uniform(-2, 2, size=(count, 2)),
-        "rewards": rng.normal(size=count),
-        "terminals": np.arange(count) % 4 == 3,
-    }
-
-
-def write(path: Path, arrays: dict[str, np.ndarray]) -> str:
-    if path.suffix == ".npz":
-        np.savez_compressed(path, **arrays)
-    else:
-        with h5py.File(path, "w") as file:
-            for key, value in arrays.items():
-                file[key] = value
-    return str(path)
 
 
 @pytest.mark.parametrize("name", ["log.npz", "log.hdf5", "log.h5"])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,9 @@ import numpy as np
 from gtp.errors import UserError
 
 HDF5_SUFFIXES = (".hdf5", ".h5")
+METADATA = "gtp_metadata"
+DEEPEST = 6
+"""Groups inside groups that are looked into; a group may contain itself."""
 ALWAYS_ALLOWED = 2**30
 """Bytes any file may unpack to."""
 MOST_INFLATION = 200
@@ -37,13 +42,33 @@ def read_arrays(path: Path, keys: Iterable[str]) -> dict[str, np.ndarray]:
     read = {".npz": _read_npz, **dict.fromkeys(HDF5_SUFFIXES, _read_hdf5)}.get(path.suffix.lower())
     if read is None:
         raise UserError(f"{path}: a data file is named .npz, .hdf5 or .h5.")
-    try:
+    with damaged(path):
         return read(path, list(keys))
+
+
+@contextmanager
+def damaged(path: Path) -> Generator[None]:
+    """Turn whatever the zip, numpy and HDF5 readers stumble over into one sentence."""
+    try:
+        yield
     except UserError:
         raise
     except Exception as error:
-        # Damaged files raise whatever the zip, numpy and HDF5 readers happen to stumble over.
         raise UserError(f"{path}: the file is damaged or not what its name says ({brief(error)}).") from error
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """What our own generators wrote about a file: JSON in the attribute, or the npz array, `gtp_metadata`."""
+    with damaged(path):
+        if path.suffix.lower() in HDF5_SUFFIXES:
+            with h5py.File(path, "r") as file:
+                text = file.attrs.get(METADATA, "{}")
+        else:
+            text = bytes(read_arrays(path, [METADATA]).get(METADATA, np.frombuffer(b"{}", np.uint8)))
+        metadata = json.loads(text)
+        if not isinstance(metadata, dict):
+            raise UserError(f"{path}: {METADATA} is not a JSON object.")
+        return {str(key): str(value) for key, value in metadata.items()}
 
 
 def brief(error: BaseException) -> str:
@@ -56,7 +81,7 @@ def _read_npz(path: Path, keys: list[str]) -> dict[str, np.ndarray]:
     with zipfile.ZipFile(path) as archive:
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
         wanted = [key for key in keys if key in members]
-        _check_total(path, sum(members[key].file_size for key in wanted))
+        check_total(path, sum(members[key].file_size for key in wanted))
         return {key: _read_npy(path, archive, members[key], key) for key in wanted}
 
 
@@ -95,23 +120,29 @@ def _read_npy(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: 
 def _read_hdf5(path: Path, keys: list[str]) -> dict[str, np.ndarray]:
     with h5py.File(path, "r") as file:
         found = {key: node for key in keys if (node := hdf5_dataset(path, file, key)) is not None}
-        _check_total(path, sum(node.size * node.dtype.itemsize for node in found.values()))
+        check_total(path, sum(node.size * node.dtype.itemsize for node in found.values()))
         return {key: np.asarray(node[()]) for key, node in found.items()}
 
 
-def hdf5_dataset(path: Path, file: h5py.Group, key: str) -> Any | None:
-    """The dataset at `key`, or None; refuses whatever would read another file or unpack objects."""
+def hdf5_node(path: Path, file: h5py.Group, key: str) -> Any | None:
+    """The group or dataset at `key`, or None; links to elsewhere are refused, not followed."""
     node: Any = file
     for part in key.split("/"):
-        # A dataset where a group was expected: the key is simply not there (kitchen's `infos` is one).
-        if not isinstance(node, h5py.Group) or part not in node:
-            link = node.get(part, getlink=True) if isinstance(node, h5py.Group) else None
-            if isinstance(link, h5py.SoftLink | h5py.ExternalLink):
-                raise UserError(f"{path}: {key} is a link to somewhere else, which is not followed.")
+        # Kitchen's `infos` is an array where other files have a group.
+        link = node.get(part, getlink=True) if isinstance(node, h5py.Group) else None
+        if link is None:
             return None
-        if not isinstance(node.get(part, getlink=True), h5py.HardLink):
+        if not isinstance(link, h5py.HardLink):
             raise UserError(f"{path}: {key} is a link to somewhere else, which is not followed.")
         node = node[part]
+    return node
+
+
+def hdf5_dataset(path: Path, file: h5py.Group, key: str) -> Any | None:
+    """The array at `key`, or None; refuses what would read another file or unpack objects."""
+    node = hdf5_node(path, file, key)
+    if node is None:
+        return None
     if not isinstance(node, h5py.Dataset) or node.shape is None:
         raise UserError(f"{path}: {key} is not an array.")
     if node.external or node.is_virtual:
@@ -120,12 +151,26 @@ def hdf5_dataset(path: Path, file: h5py.Group, key: str) -> Any | None:
     return node
 
 
+def hdf5_leaves(path: Path, file: h5py.Group, key: str) -> list[str]:
+    """What to put behind `key` to name its arrays: nothing, or the sorted paths of the leaves of a group."""
+    if key.count("/") > DEEPEST:
+        raise UserError(f"{path}: {key} is nested too deeply.")
+    node = hdf5_node(path, file, key)
+    if node is None:
+        return []
+    if not isinstance(node, h5py.Group):
+        return [""]
+    children = sorted(node, key=lambda name: (len(name), name) if name.startswith("_index_") else (0, name))
+    return [f"/{child}{leaf}" for child in children for leaf in hdf5_leaves(path, file, f"{key}/{child}")]
+
+
 def _check_numbers(path: Path, key: str, dtype: np.dtype) -> None:
     if dtype.kind not in "biuf":
         raise UserError(f"{path}: {key} holds {dtype}, not numbers.")
 
 
-def _check_total(path: Path, declared: int) -> None:
+def check_total(path: Path, declared: int) -> None:
+    """Refuse arrays that declare more bytes than the file may unpack to, before any of them is read."""
     allowed = allowed_bytes(path)
     if declared > allowed:
         raise UserError(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from gtp.data.arrays import read_arrays
-from gtp.data.dataset import Rows
+from gtp.data.arrays import brief, read_arrays, read_metadata
+from gtp.data.dataset import Log, Rows, transitions
 from gtp.errors import UserError
 
 NEEDED = ("observations", "actions", "rewards")
@@ -142,15 +144,36 @@ def numbers(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array, dtype=np.float32)
 
 
-def read(path: Path) -> Rows:
-    """The rows of a user's file.
-
-    Raises:
-        UserError: with the first fault; `gtp data check` lists them all.
-    """
-    arrays = read_arrays(path, (*KEYS, *NEAR_MISSES))
+def check(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Raise the first fault of these arrays as a UserError; `gtp data check` lists them all."""
     found = faults(arrays)
     if found:
         rest = f" ({len(found) - 1} more: gtp data check {path})" if len(found) > 1 else ""
         raise UserError(found[0].sentence(path) + rest)
-    return to_rows(arrays)
+
+
+def sound_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a file in D4RL's layout, checked."""
+    arrays = read_arrays(path, (*KEYS, *NEAR_MISSES))
+    check(path, arrays)
+    return arrays
+
+
+def read(path: Path) -> Log:
+    """The log of a user's file.
+
+    Raises:
+        UserError: with the first fault.
+    """
+    rows = to_rows(sound_arrays(path))
+    metadata = read_metadata(path)
+    return Log(rows, transitions, rows.terminals | rows.timeouts, env=metadata.get("env"), metadata=metadata)
+
+
+@contextmanager
+def wrong_shape(path: Path, key: str) -> Generator[None]:
+    """Say in one sentence that an array has not the width its use needs."""
+    try:
+        yield
+    except (IndexError, ValueError) as error:
+        raise UserError(f"{path}: {key}: not the shape this dataset should have ({brief(error)}).") from error
