@@ -9,32 +9,40 @@ import pytest
 from gtp.data import catalogue, load, ogbench, read_log
 from gtp.errors import UserError
 
-EPISODES, STEPS = 6, 9
+EPISODES, STEPS = 40, 9
 
 
-def make(folder, name="cube-double-play-v0", goal_rate=0.4, seed=0):
-    """A file as OGBench writes it, its states near the goals of task 1 often enough to matter."""
+def make(folder, name="cube-double-play-v0", seed=0):
+    """A file as OGBench writes it, each row near the goal of one of the five tasks often enough to matter."""
     rng = np.random.default_rng(seed)
     count = EPISODES * STEPS
-    domain = ogbench.goals()[ogbench.parse(name).domain]
-    goal = domain["goals"][0]
-    qpos = rng.normal(scale=0.01, size=(count, 40))
+    goals = ogbench.goals()[ogbench.parse(name).domain]["goals"]
+    pick = rng.integers(5, size=count)
+
+    def goal(thing):
+        return np.array([goal[thing] for goal in goals])[pick]
+
+    def near(spread, far, *shape):
+        return rng.normal(scale=spread, size=(count, *shape)) + far * (
+            rng.random((count, *shape[:-1], 1)) > 0.7
+        )
+
+    qpos = rng.normal(scale=0.01, size=(count, 80))
     arrays = {}
-    for index, xyz in enumerate(goal.get("cubes", [])):
-        near = rng.random((count, 1)) < goal_rate
-        offset = rng.normal(scale=0.025, size=(count, 3)) + np.where(near, 0, 0.1)
-        qpos[:, 14 + 7 * index : 17 + 7 * index] = np.array(xyz) + offset
-    slide = 14 + 7 * len(goal.get("cubes", [])) + len(goal.get("buttons", []))
-    if "drawer" in goal:
-        qpos[:, slide] = np.where(rng.random(count) < goal_rate, goal["drawer"] + 0.03, 0.0)
-        qpos[:, slide + 1] = np.where(rng.random(count) < goal_rate, goal["window"] - 0.03, 0.0)
-    if "buttons" in goal:
-        flips = rng.random((count, len(goal["buttons"]))) > 0.9
-        arrays["button_states"] = np.array(goal["buttons"]) ^ flips
-    if "agent" in goal:
-        qpos[:, :2] = np.array(goal["agent"]) + rng.normal(scale=0.5, size=(count, 2))
-    if "ball" in goal:
-        qpos[:, 15:17] = np.array(goal["ball"]) + rng.normal(scale=0.5, size=(count, 2))
+    cubes = goal("cubes").shape[1] if "cubes" in goals[0] else 0
+    if cubes:
+        places = goal("cubes") + near(0.02, 0.1, cubes, 3)
+        for k in range(cubes):
+            qpos[:, 14 + 7 * k : 17 + 7 * k] = places[:, k]
+    if "buttons" in goals[0]:
+        arrays["button_states"] = goal("buttons") ^ (rng.random(goal("buttons").shape) > 0.95)
+    if "drawer" in goals[0]:
+        slide = 14 + 7 * cubes + goal("buttons").shape[1]
+        qpos[:, slide : slide + 2] = np.stack([goal("drawer"), goal("window")], 1) + near(0.02, 0.1, 2)
+    if "agent" in goals[0]:
+        qpos[:, :2] = goal("agent") + near(0.4, 1.0, 2)
+    if "ball" in goals[0]:
+        qpos[:, 15:17] = goal("ball") + near(0.4, 1.0, 2)
     arrays |= {
         "observations": rng.normal(size=(count, 5)).astype(np.float32),
         "actions": rng.uniform(-1, 1, size=(count, 3)).astype(np.float32),
@@ -63,7 +71,7 @@ def test_rewards_count_the_cubes_that_are_not_there(tmp_path, timing):
     done = [cube_success(arrays, i + (timing == "post"), goals) for i in rows]
     assert data.transitions.reward.tolist() == [sum(d) - 2 for d in done]
     assert data.transitions.bootstrap.tolist() == [0.0 if all(d) else 1.0 for d in done]
-    assert 0 < data.transitions.bootstrap.mean() < 1
+    assert 0 < data.transitions.bootstrap.mean() < 0.99
     np.testing.assert_array_equal(data.transitions.obs, arrays["observations"][rows])
     np.testing.assert_array_equal(data.transitions.next_obs, arrays["observations"][np.array(rows) + 1])
     assert data.env == "cube-double-singletask-task1-v0"
@@ -100,18 +108,7 @@ def test_success_of_every_kind_of_thing_happens_and_fails(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        *(
-            f"{domain}-play"
-            for domain in ("cube-single", "cube-double", "cube-triple", "scene", "puzzle-3x3")
-        ),
-        *(f"puzzle-{size}-play" for size in ("4x4", "4x5", "4x6")),
-        "pointmaze-medium-navigate",
-        "antmaze-large-navigate",
-        "antmaze-teleport-navigate",
-        "antsoccer-medium-navigate",
-    ],
+    "name", ["cube-double-play", "scene-play", "puzzle-3x3-play", "antmaze-large-navigate"]
 )
 @pytest.mark.filterwarnings("ignore")
 def test_equal_to_ogbench_itself(tmp_path, name):

@@ -11,18 +11,21 @@ import hashlib
 import json
 import os
 import shutil
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gtp.data.arrays import read_arrays
 from gtp.data.dataset import Dataset
 from gtp.data.write import replaced
+from gtp.errors import UserError
 from gtp.types import Transition
 
 FORMAT = 1
+ABOUT = "about"
+BOUNDS = ("action_low", "action_high")
 SMALL = 4 * 2**20
 """Sources below this many bytes are read faster than they are looked up."""
 
@@ -56,29 +59,27 @@ def cached(sources: Sequence[Path], options: str, build: Callable[[], Dataset]) 
 
 def _load(entry: Path, key: dict[str, Any]) -> Dataset | None:
     """The dataset of an entry; None where there is none, or it is stale or damaged."""
+    if not entry.is_file():
+        return None
     try:
-        with np.load(entry, allow_pickle=False) as file:
-            about = json.loads(file["about"].tobytes())
-            if about["key"] != key:
-                return None
-            return Dataset(
-                transitions=Transition(*(file[name] for name in Transition._fields)),
-                action_low=file["action_low"],
-                action_high=file["action_high"],
-                **about["dataset"],
-            )
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+        arrays = read_arrays(entry, (ABOUT, *Transition._fields, *BOUNDS))
+        about = json.loads(arrays[ABOUT].tobytes())
+        if about["key"] != key:
+            return None
+        t = Transition(*(arrays[name] for name in Transition._fields))
+        return Dataset(transitions=t, **{name: arrays[name] for name in BOUNDS}, **about["dataset"])
+    except (UserError, ValueError, KeyError, TypeError):
         return None
 
 
 def _save(entry: Path, key: dict[str, Any], dataset: Dataset) -> None:
     """Write an entry; a full or read-only disk costs only the time saved next time."""
     arrays = dict(dataset.transitions._asdict())
-    arrays |= {"action_low": dataset.action_low, "action_high": dataset.action_high}
+    arrays |= {name: getattr(dataset, name) for name in BOUNDS}
     plain = {
         field.name: getattr(dataset, field.name)
         for field in dataclasses.fields(dataset)
-        if field.name not in ("transitions", "action_low", "action_high")
+        if field.name not in ("transitions", *BOUNDS)
     }
     about = json.dumps({"key": key, "dataset": plain}).encode()
     try:
@@ -86,6 +87,6 @@ def _save(entry: Path, key: dict[str, Any], dataset: Dataset) -> None:
         if shutil.disk_usage(entry.parent).free < 2 * sum(array.nbytes for array in arrays.values()):
             return
         with replaced(entry) as temporary:
-            np.savez(temporary, about=np.frombuffer(about, np.uint8), **arrays)
+            np.savez(temporary, **arrays, **{ABOUT: np.frombuffer(about, np.uint8)})
     except OSError:
         return
