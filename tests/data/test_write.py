@@ -87,11 +87,14 @@ def test_metadata_goes_along(tmp_path):
     path = tmp_path / "made.hdf5"
     write(path, log())
     with h5py.File(path, "a") as file:
-        file.attrs["gtp_metadata"] = json.dumps({"physics": "d4rl", "env": "gtp/Hopper-d4rl-v2", "seed": 3})
+        about = {"physics": "d4rl", "env": "gtp/Hopper-d4rl-v2", "seed": 3}
+        file.attrs["gtp_metadata"] = np.bytes_(json.dumps(about))
     convert(read_log(str(path)), tmp_path / "copy.npz")
     data = load(str(tmp_path / "copy.npz"))
     assert data.metadata == {"physics": "d4rl", "env": "gtp/Hopper-d4rl-v2", "seed": "3"}
     assert data.env == "gtp/Hopper-d4rl-v2"
+    np.savez(tmp_path / "text.npz", **log(), gtp_metadata=np.array(json.dumps(about)))
+    assert load(str(tmp_path / "text.npz")).metadata == data.metadata
 
 
 def test_nothing_is_overwritten(tmp_path):

@@ -16,7 +16,16 @@ import numpy as np
 from gtp.data import catalogue, d4rl, minari, ogbench, own, rewards
 from gtp.data.arrays import HDF5_SUFFIXES
 from gtp.data.cache import cached
-from gtp.data.dataset import Dataset, Log, action_range, episode_sums, fingerprint, scale_actions
+from gtp.data.dataset import (
+    Dataset,
+    Log,
+    Rows,
+    action_range,
+    episode_sums,
+    fingerprint,
+    scale_actions,
+    transitions,
+)
 from gtp.errors import UserError
 
 __all__ = ["load", "locate", "read_log"]
@@ -103,13 +112,29 @@ def _how_to_get(spec: str) -> str:
 
 def read_log(spec: str) -> Log:
     """The rows a SPEC names, as logged, with what is known about them."""
-    path = locate(spec)
     kind, _, name = spec.partition(":")
+    if kind == "toy":
+        return _toy_log(name)
+    path = locate(spec)
     if kind == "d4rl":
         return d4rl.read(path, catalogue.d4rl_name(path) if Path(name).suffix else name)
     if kind == "ogbench":
         return ogbench.read(path, ogbench.parse(name.rpartition("/")[2].removesuffix(".npz")))
     return minari.read(path) if path.is_dir() else own.read(path)
+
+
+def _toy_log(name: str) -> Log:
+    """Toy data come as transitions; as a log, an episode ends where the next row is not what follows."""
+    from gtp.data import toy
+
+    data = toy.load(name)
+    t, low, high = data.transitions, data.action_low, data.action_high
+    terminals = t.bootstrap == 0
+    apart = (t.next_obs[:-1] != t.obs[1:]).reshape(data.size - 1, -1).any(1)
+    ends = terminals | np.append(apart, True)
+    actions = (t.action + 1) / 2 * (high - low) + low
+    rows = Rows(t.obs, actions.astype(np.float32), t.reward, terminals, ends & ~terminals, t.next_obs)
+    return Log(rows, transitions, ends, low, high, data.env, data.metadata)
 
 
 def build(name: str, log: Log, reward: str) -> Dataset:

@@ -60,18 +60,34 @@ def damaged(path: Path) -> Generator[None]:
 def read_metadata(path: Path) -> dict[str, str]:
     """What our own generators wrote about a file: JSON in the attribute, or the npz array, `gtp_metadata`."""
     with damaged(path):
-        if path.suffix.lower() in HDF5_SUFFIXES:
-            with h5py.File(path, "r") as file:
-                text = file.attrs.get(METADATA, "{}")
-        else:
-            text = bytes(read_arrays(path, [METADATA]).get(METADATA, np.frombuffer(b"{}", np.uint8)))
-        metadata = json.loads(text)
+        text = _hdf5_metadata(path) if path.suffix.lower() in HDF5_SUFFIXES else _npz_metadata(path)
+        metadata = json.loads(text or "{}")
         if not isinstance(metadata, dict):
             raise UserError(f"{path}: {METADATA} is not a JSON object.")
         return {str(key): str(value) for key, value in metadata.items()}
 
 
-def brief(error: BaseException) -> str:
+def _hdf5_metadata(path: Path) -> bytes:
+    with h5py.File(path, "r") as file:
+        if METADATA not in file.attrs:
+            return b""
+        attribute = file.attrs.get_id(METADATA)
+        # Text of variable length lies in a heap in which the HDF5 library gets lost for ever when it is damaged.
+        if attribute.dtype.kind != "S":
+            raise UserError(
+                f"{path}: {METADATA} is not text of fixed length; write it as numpy.bytes_(text)."
+            )
+        return bytes(file.attrs[METADATA])
+
+
+def _npz_metadata(path: Path) -> bytes:
+    array = read_arrays(path, [METADATA]).get(METADATA)
+    if array is None:
+        return b""
+    return str(array.item()).encode() if array.dtype.kind == "U" else array.tobytes()
+
+
+def brief(error: object) -> str:
     """The first line of an exception's text, short enough for one sentence."""
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0][:120].rstrip(". ")
@@ -165,7 +181,7 @@ def hdf5_leaves(path: Path, file: h5py.Group, key: str) -> list[str]:
 
 
 def _check_numbers(path: Path, key: str, dtype: np.dtype) -> None:
-    if dtype.kind not in "biuf":
+    if dtype.kind not in "biuf" and not (key == METADATA and dtype.kind == "U"):
         raise UserError(f"{path}: {key} holds {dtype}, not numbers.")
 
 

@@ -67,7 +67,8 @@ def _load(entry: Path, key: dict[str, Any]) -> Dataset | None:
         if about["key"] != key:
             return None
         t = Transition(*(arrays[name] for name in Transition._fields))
-        return Dataset(transitions=t, **{name: arrays[name] for name in BOUNDS}, **about["dataset"])
+        low, high = (arrays[name] for name in BOUNDS)
+        return Dataset(transitions=t, action_low=low, action_high=high, **about["dataset"])
     except (UserError, ValueError, KeyError, TypeError):
         return None
 

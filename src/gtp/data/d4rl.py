@@ -56,7 +56,7 @@ def read(path: Path, name: str) -> Log:
         lost = jumps(rows)
         rows = rows._replace(timeouts=rows.timeouts | lost)
         if lost.any():
-            notes.append(f"{lost.sum():,} episode ends without a time-out were found by a jump in position.")
+            notes.append(f"Ends of episodes without a time-out, found by a jump in position: {lost.sum():,}.")
     ones = np.ones(rows.actions.shape[1], np.float32)
     metadata = read_metadata(path)
     return Log(

@@ -55,7 +55,7 @@ def write(log: Log, path: Path) -> None:
             with h5py.File(temporary, "w") as file:
                 for key, value in arrays.items():
                     file.create_dataset(key, data=value, compression="gzip", compression_opts=4)
-                file.attrs[METADATA] = json.dumps(about)
+                file.attrs[METADATA] = np.bytes_(json.dumps(about))
         else:
             _write_minari(log, temporary, path.name)
 
