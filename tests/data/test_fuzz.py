@@ -272,7 +272,7 @@ for line in sys.stdin:
 def verdicts_elsewhere(paths: list[Path]) -> dict[str, str]:
     """The verdict on each file, from one other process; it fails if that process does."""
     done = subprocess.run(
-        [sys.executable, "-c", WORKER, str(Path(__file__).parent)],
+        [sys.executable, "-W", "error", "-c", WORKER, str(Path(__file__).parent)],
         input="\n".join(map(str, paths)),
         capture_output=True,
         text=True,

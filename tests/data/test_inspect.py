@@ -70,7 +70,7 @@ def stuck_action(a):
 
 
 def same_reward(a):
-    a["rewards"][:] = 2
+    a["rewards"][:] = 0
 
 
 def constant_feature(a):
@@ -90,7 +90,7 @@ DOUBTS = {
     jump: "row 17 first: an episode end may be missing",
     constant_action: "Actions never change in dimension 1.",
     stuck_action: "at their bounds in dimension 0.",
-    same_reward: "Every reward is 2",
+    same_reward: "Every reward is 0",
     constant_feature: "never change in feature 2.",
     huge_feature: "in feature 0.",
 }
@@ -104,6 +104,7 @@ def sound():
 
 def test_a_sound_log_raises_no_doubt(tmp_path):
     assert doubts(tmp_path, sound()) == []
+    assert doubts(tmp_path, sound() | {"rewards": np.full(40, -1.0)}) == [], "a cost for every step is a task"
 
 
 @pytest.mark.parametrize("change", DOUBTS, ids=lambda change: change.__name__)

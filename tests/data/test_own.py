@@ -69,6 +69,10 @@ BROKEN = {
     "no features": (replace("observations", lambda x: x[:, :0]), "at least one number a row"),
     "one row": (lambda a: a.update({k: v[:1] for k, v in a.items()}), "the log has 1 rows"),
     "another library's names": (lambda a: a.update(dones=a.pop("terminals")), "is 'dones' meant to be it?"),
+    "a slip of the finger": (
+        lambda a: a.update(observation=a.pop("observations")),
+        "is 'observation' meant to be it?",
+    ),
     "other next shape": (
         lambda a: a.update(next_observations=np.zeros((12, 4))),
         "next_observations: rows of shape (4,) where observations has (3,)",

@@ -113,6 +113,6 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch, name):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(UserError, match=r"cannot be written .*No space"):
         convert(rows, tmp_path / name)
     assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]

@@ -72,7 +72,7 @@ def locate(spec: str) -> Path:
         data = ogbench.parse(last.removesuffix(".npz")).data
         path = Path(folder) / f"{data}.npz" if folder else catalogue.find(f"ogbench:{data}")
         spec = f"ogbench:{data}"
-    elif Path(name).suffix.lower() in HDF5_SUFFIXES or Path(name).is_dir():
+    elif Path(name).suffix.lower() in (".npz", *HDF5_SUFFIXES) or Path(name).is_dir():
         path = Path(name)
     else:
         path = catalogue.find(spec)

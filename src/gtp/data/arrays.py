@@ -46,6 +46,16 @@ def read_arrays(path: Path, keys: Iterable[str]) -> dict[str, np.ndarray]:
         return read(path, list(keys))
 
 
+def array_names(path: Path) -> list[str]:
+    """The names on the top level of a file, without a look at what they stand for."""
+    with damaged(path):
+        if path.suffix.lower() in HDF5_SUFFIXES:
+            with h5py.File(path, "r") as file:
+                return list(file)
+        with zipfile.ZipFile(path) as archive:
+            return [name.removesuffix(".npy") for name in archive.namelist()]
+
+
 @contextmanager
 def damaged(path: Path) -> Generator[None]:
     """Turn whatever the zip, numpy and HDF5 readers stumble over into one sentence."""
@@ -72,7 +82,7 @@ def _hdf5_metadata(path: Path) -> bytes:
         if METADATA not in file.attrs:
             return b""
         attribute = file.attrs.get_id(METADATA)
-        # Text of variable length lies in a heap in which the HDF5 library gets lost for ever when it is damaged.
+        # Text of variable length lies in a heap; in a damaged one the HDF5 library goes round for ever.
         if attribute.dtype.kind != "S":
             raise UserError(
                 f"{path}: {METADATA} is not text of fixed length; write it as numpy.bytes_(text)."

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtp.data import own
-from gtp.data.arrays import read_arrays
+from gtp.data.arrays import array_names, read_arrays
 from gtp.data.dataset import Log, Rows, episode_sums
 
 BARS = "▏▎▍▌▋▊▉█"
@@ -76,7 +76,8 @@ def suspicions(log: Log) -> list[str]:
             found.append(
                 f"{outside.sum():,} actions lie outside the bounds, row {first} first; they are clipped."
             )
-    if np.ptp(rows.rewards) == 0:
+    # A cost for every step is a task all the same, where reaching the end stops it.
+    if np.ptp(rows.rewards) == 0 and not (rows.rewards[0] and rows.terminals.any()):
         found.append(f"Every reward is {rows.rewards[0]:g}: there is nothing to tell good from bad by.")
     if rows.observations.ndim == 2:
         constant = np.flatnonzero(np.ptp(rows.observations, axis=0) == 0)
@@ -147,8 +148,7 @@ def _some(indices: np.ndarray) -> str:
 
 def check(path: Path) -> dict[str, Any]:
     """Every fault of a user's file, and what looks wrong where there is none, ready for JSON."""
-    arrays = read_arrays(path, (*own.KEYS, *own.NEAR_MISSES))
-    faults = own.faults(arrays)
+    faults = own.faults(read_arrays(path, own.KEYS), array_names(path))
     doubts = [] if faults else suspicions(own.read(path))
     return {"file": str(path), "faults": [fault._asdict() for fault in faults], "suspicions": doubts}
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from gtp.data.arrays import brief, read_arrays, read_metadata
+from gtp.data.arrays import array_names, brief, read_arrays, read_metadata
 from gtp.data.dataset import Log, Rows, transitions
 from gtp.errors import UserError
 
@@ -44,9 +44,12 @@ class Fault(NamedTuple):
         return f"{path}: {place}: {self.text}."
 
 
-def faults(arrays: dict[str, np.ndarray]) -> list[Fault]:
-    """Everything that keeps these arrays from being a log, in the order of the keys; empty when sound."""
-    found = _missing(arrays)
+def faults(arrays: dict[str, np.ndarray], names: Iterable[str] = ()) -> list[Fault]:
+    """Everything that keeps these arrays from being a log, in the order of the keys; empty when sound.
+
+    `names` are all names in the file, among which a misnamed array is looked for.
+    """
+    found = _missing(arrays, [name for name in names if name not in KEYS])
     found += [fault for key in KEYS if key in arrays for fault in _shape(key, arrays[key])]
     lengths = {key: len(arrays[key]) for key in KEYS if key in arrays and arrays[key].ndim}
     rows = lengths.get("observations", max(lengths.values(), default=0))
@@ -64,21 +67,19 @@ def faults(arrays: dict[str, np.ndarray]) -> list[Fault]:
     return found + [fault for key in KEYS if key in arrays for fault in _values(key, arrays[key])]
 
 
-def _missing(arrays: dict[str, np.ndarray]) -> list[Fault]:
-    found = [
-        Fault(key, None, "this array is missing" + _hint(key, arrays)) for key in NEEDED if key not in arrays
-    ]
+def _missing(arrays: dict[str, np.ndarray], others: list[str]) -> list[Fault]:
+    absent = [key for key in NEEDED if key not in arrays]
+    found = [Fault(key, None, "this array is missing" + _hint(key, others)) for key in absent]
     if not any(key in arrays for key in ENDS):
         text = (
             "nothing marks where episodes end: add one flag per row, True where the episode truly ended, "
             "and 'timeouts' for episodes that were only cut"
         )
-        found.append(Fault("terminals", None, text + _hint("terminals", arrays)))
+        found.append(Fault("terminals", None, text + _hint("terminals", others)))
     return found
 
 
-def _hint(key: str, arrays: dict[str, np.ndarray]) -> str:
-    others = [name for name in arrays if name not in KEYS]
+def _hint(key: str, others: list[str]) -> str:
     close = [name for name in others if NEAR_MISSES.get(name) == key] or difflib.get_close_matches(
         key, others, 1
     )
@@ -104,7 +105,7 @@ def _values(key: str, array: np.ndarray) -> list[Fault]:
     if key in ENDS:
         wrong, text = ~np.isin(array, (0, 1)), "a flag is 0 or 1"
     elif array.dtype.kind == "f":
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             wrong = ~np.isfinite(array.astype(np.float32))
         text = "not a finite 32-bit number"
     else:
@@ -144,9 +145,9 @@ def numbers(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array, dtype=np.float32)
 
 
-def check(path: Path, arrays: dict[str, np.ndarray]) -> None:
+def check(path: Path, arrays: dict[str, np.ndarray], names: Iterable[str] = ()) -> None:
     """Raise the first fault of these arrays as a UserError; `gtp data check` lists them all."""
-    found = faults(arrays)
+    found = faults(arrays, names)
     if found:
         rest = f" ({len(found) - 1} more: gtp data check {path})" if len(found) > 1 else ""
         raise UserError(found[0].sentence(path) + rest)
@@ -154,8 +155,8 @@ def check(path: Path, arrays: dict[str, np.ndarray]) -> None:
 
 def sound_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of a file in D4RL's layout, checked."""
-    arrays = read_arrays(path, (*KEYS, *NEAR_MISSES))
-    check(path, arrays)
+    arrays = read_arrays(path, KEYS)
+    check(path, arrays, array_names(path))
     return arrays
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from gtp.data.arrays import HDF5_SUFFIXES, METADATA
+from gtp.data.arrays import HDF5_SUFFIXES, METADATA, brief
 from gtp.data.dataset import Log, Rows
 from gtp.errors import UserError
 
@@ -44,6 +44,13 @@ def write(log: Log, path: Path) -> None:
         raise UserError(
             f"{path}: data are written to .npz, to .hdf5, or to a Minari folder without a suffix."
         )
+    try:
+        _write(log, path, suffix)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({brief(error)}).") from error
+
+
+def _write(log: Log, path: Path, suffix: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     about = log.metadata | ({"env": log.env} if log.env else {})
     arrays = {key: value for key, value in log.rows._asdict().items() if value is not None}
