@@ -140,6 +140,17 @@ def test_a_part_that_is_too_long_is_dropped(server, content, target):
     assert target.read_bytes() == content
 
 
+def test_a_part_longer_than_the_file_is_started_over_though_no_size_is_known(server, content, target):
+    server.cuts = [1000, 0, 0]
+    with pytest.raises(download.NotWhole):
+        fetch([server.url], target, content, known=False, size=False)
+    [part] = target.parent.iterdir()
+    part.write_bytes(content + b"more")
+    fetch([server.url], target, content, known=False, size=False)
+    assert server.requests[-2:] == [f"bytes={len(content) + 4}-", None]
+    assert target.read_bytes() == content
+
+
 def test_a_wrong_checksum_is_never_put_in_place_and_the_mirror_is_tried(server, second, content, target):
     second.content = content[:-1] + bytes([content[-1] ^ 1])
     fetch([second.url, server.url], target, content)
