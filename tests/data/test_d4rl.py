@@ -3,7 +3,7 @@
 import h5py
 import numpy as np
 import pytest
-from data_helpers import SLICES, genuine, needs_slices
+from data_helpers import SLICES, every_slice, genuine, needs_slices
 
 from gtp.data import catalogue, d4rl, load, read_log
 from gtp.data.dataset import Rows, qlearning, transitions
@@ -37,7 +37,7 @@ def arrays_of(path):
 
 
 @needs_slices
-@pytest.mark.parametrize("path", SLICES, ids=lambda path: path.stem)
+@every_slice
 def test_every_genuine_slice_reads_as_the_literal_loop_does(path):
     arrays = arrays_of(path)
     if path.name.startswith("antmaze"):

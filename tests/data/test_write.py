@@ -7,7 +7,7 @@ import os
 import h5py
 import numpy as np
 import pytest
-from data_helpers import SLICES, genuine, log, needs_slices, write
+from data_helpers import every_slice, genuine, log, needs_slices, write
 
 from gtp.data import load, read_log
 from gtp.data.write import write as convert
@@ -38,7 +38,7 @@ def test_rows_survive_npz_and_hdf5_and_back(tmp_path, stem):
 
 
 @needs_slices
-@pytest.mark.parametrize("path", SLICES, ids=lambda path: path.stem)
+@every_slice
 def test_a_minari_folder_gives_the_transitions_d4rl_gives(tmp_path, path):
     log = read_log(f"d4rl:{path}")
     # D4RL's rule looks at the next row only; what it leaves out of the log is left out here too.
