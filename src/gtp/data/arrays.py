@@ -26,9 +26,12 @@ MOST_INFLATION = 200
 
 
 def allowed_bytes(path: Path) -> int:
-    """What the arrays of a file may take in memory: never more than the machine has."""
+    """What the arrays of a file may take in memory.
+
+    That is never more than a third of what the machine has: observations and next observations come on top.
+    """
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return min(memory, max(ALWAYS_ALLOWED, MOST_INFLATION * path.stat().st_size))
+    return min(memory // 3, max(ALWAYS_ALLOWED, MOST_INFLATION * path.stat().st_size))
 
 
 def read_arrays(path: Path, keys: Iterable[str]) -> dict[str, np.ndarray]:
