@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -23,6 +24,24 @@ class Rows(NamedTuple):
     """True where the episode was only cut: life went on unseen."""
     next_observations: np.ndarray | None = None
     """What followed each row; without it, row i + 1 does."""
+
+
+@dataclass(frozen=True)
+class Log:
+    """What a reader hands on: the rows as logged, and how to make transitions of them."""
+
+    rows: Rows
+    pair: Callable[[Rows], Transition]
+    """`transitions`, or `qlearning` where a benchmark fixes the rule."""
+    ends: np.ndarray
+    """True in the last row of each episode, which is not the same as `terminals`."""
+    action_low: np.ndarray | None = None
+    """Bounds the format states; found from the actions where None."""
+    action_high: np.ndarray | None = None
+    env: str | None = None
+    metadata: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    """What the reader had to repair, a sentence each."""
 
 
 @dataclass(frozen=True)
@@ -52,28 +71,44 @@ class Dataset:
 def transitions(rows: Rows) -> Transition:
     """Pair each row with what followed it; drop the rows whose successor was not logged.
 
-    A terminal row needs no successor. A time-out row, and the last row of the log, have one only if
-    `next_observations` were logged; without them they are dropped, as D4RL's `qlearning_dataset` does.
+    A terminal row needs no successor: its next observation never counts, and is whatever row stands behind
+    it. A time-out row, and the last row of the log, have a successor only if `next_observations` were
+    logged; without them they are dropped.
     """
     count = len(rows.rewards)
-    follows = np.zeros(count, bool)
-    follows[:-1] = ~(rows.terminals | rows.timeouts)[:-1]
-    index = np.arange(count)
-    successor = np.where(follows, index + 1, index)
-    if rows.next_observations is None:
-        keep = follows | rows.terminals
-        next_obs = rows.observations[successor]
-    else:
-        keep = np.ones(count, bool)
-        next_obs = rows.next_observations
+    follows = ~(rows.terminals | rows.timeouts)
+    follows[-1:] = False
+    keep = np.flatnonzero(follows | rows.terminals | (rows.next_observations is not None))
+    behind = np.minimum(keep + 1, count - 1)
+    logged = rows.next_observations
     return Transition(
         obs=rows.observations[keep],
         action=rows.actions[keep],
         reward=rows.rewards[keep].astype(np.float32),
-        next_obs=next_obs[keep],
-        next_action=rows.actions[successor][keep],
+        next_obs=rows.observations[behind] if logged is None else logged[keep],
+        next_action=rows.actions[np.where(follows[keep], behind, keep)],
         bootstrap=1.0 - rows.terminals[keep].astype(np.float32),
     )
+
+
+def qlearning(rows: Rows) -> Transition:
+    """D4RL's `qlearning_dataset` to the letter: what follows is the next row, whatever else was logged.
+
+    Rows marked as time-outs are dropped even where they are terminal too, and so is the last row of the log.
+    """
+    dropped = rows.timeouts.copy()
+    dropped[-1:] = True
+    rows = rows._replace(terminals=rows.terminals & ~dropped, timeouts=dropped, next_observations=None)
+    return transitions(rows)
+
+
+def episode_sums(values: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """The sum of `values` over each episode, `ends` being True in each one's last row.
+
+    An episode still running where the log stops counts as one.
+    """
+    starts = np.flatnonzero(np.concatenate([[True], ends[:-1]]))
+    return np.add.reduceat(values.astype(np.float64), starts)
 
 
 def action_range(actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -86,10 +121,11 @@ def action_range(actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def scale_actions(t: Transition, low: np.ndarray, high: np.ndarray) -> Transition:
-    """Map actions from [low, high] to [-1, 1]."""
+    """Map actions from [low, high] to [-1, 1]; bounds of ±1 leave every bit as it is."""
+    centre, half = (high + low) / 2, (high - low) / 2
 
     def scale(action: np.ndarray) -> np.ndarray:
-        return ((action - low) / (high - low) * 2 - 1).astype(np.float32)
+        return ((action - centre) / half).astype(np.float32)
 
     return t._replace(action=scale(t.action), next_action=scale(t.next_action))
 
