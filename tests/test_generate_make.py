@@ -177,4 +177,4 @@ def test_mistakes_are_one_sentence(tmp_path, hopper_policy):
         with pytest.raises(UserError, match=expected):
             make(name, path, policy, steps, seed, progress=False)
     assert exists.read_text() == "keep me"
-    assert len(names()) == len(set(names())) == 30
+    assert len(names()) == len(set(names())) == 32

@@ -71,6 +71,8 @@ def _write(target: Path, plan: Recipe, pieces: list[files.Piece], metadata: dict
         note = metadata | {"split": "validation"}
         files.write_npz(validation_path(target), piece._replace(paths=rest), note)
         files.write_npz(target, piece._replace(paths=train), metadata)
+    elif plan.suffix == ".npz":
+        files.write_npz(target, pieces[0], metadata)
     else:
         files.write_hdf5(target, pieces, metadata)
 

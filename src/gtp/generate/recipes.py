@@ -14,10 +14,11 @@ from gtp.envs import locomotion as robots
 from gtp.envs import physics
 from gtp.envs.d4rl import LOCOMOTION
 from gtp.errors import UserError
-from gtp.generate import antmaze, locomotion, manipulation, policy, replay, shards
+from gtp.generate import antmaze, locomotion, manipulation, policy, replay, shards, toy
 from gtp.generate.shards import Arrays
 
 MILLION = 1_000_000
+MAX_PICTURES = 300_000
 Collect = Callable[[Path, int, Callable[[int], object]], list[Path]]
 """(folder, workers, report) -> the shards, in order."""
 
@@ -47,7 +48,7 @@ def names() -> list[str]:
     gym = [f"d4rl:{task}-{level}-v2" for task in LOCOMOTION.values() for level in levels]
     mazes = [f"d4rl:antmaze-{name}-v2" for name in antmaze.RECIPES]
     play = [f"ogbench:{env}-play-v0" for env in manipulation.ORACLES]
-    return gym + mazes + play
+    return gym + mazes + play + ["toy:multigoal", "toy:multigoal-pixels"]
 
 
 def recipe(name: str, files: list[Path], steps: int | None, seed: int) -> Recipe:
@@ -63,6 +64,8 @@ def recipe(name: str, files: list[Path], steps: int | None, seed: int) -> Recipe
     kind, _, rest = name.partition(":")
     if kind == "ogbench":
         built = _manipulation(rest.removesuffix("-play-v0"), files, steps, seed)
+    elif kind == "toy":
+        built = _toy(rest, files, steps, seed)
     elif rest.startswith("antmaze-"):
         built = _antmaze(rest.removeprefix("antmaze-").removesuffix("-v2"), files, steps, seed)
     else:
@@ -142,6 +145,23 @@ def _replay(task: str, level: str, files: list[Path], steps: int | None, seed: i
     )
     metadata = _metadata(files, protocol, physics.version())
     return Recipe([Part(collect, limit)], ".hdf5", metadata | {"policy": "SAC of gtp in training"})
+
+
+def _toy(name: str, files: list[Path], steps: int | None, seed: int) -> Recipe:
+    _take(files, 0, name, "")
+    pixels = name.endswith("-pixels")
+    rows = steps or 10_000
+    if pixels and rows > MAX_PICTURES:
+        raise UserError(
+            f"{name} is joined in memory, which {MAX_PICTURES:,} rows at most should fill, not {rows:,}."
+        )
+    part = _part(partial(toy.shard, pixels, seed), rows)
+    metadata = {
+        "policy": "wandering demonstrator",
+        "protocol": "whole episodes, then cut",
+        "physics": "numpy",
+    }
+    return Recipe([part], ".npz", metadata)
 
 
 def _part(work: Callable[[int], Arrays], rows: int, whole: bool = False) -> Part:

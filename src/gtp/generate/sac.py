@@ -40,6 +40,7 @@ class Learner(NamedTuple):
     moments: Any
 
 
+@partial(jax.jit, static_argnums=(1, 2))
 def init(key: Array, features: int, actions: int) -> Learner:
     """An untrained learner."""
     keys = jax.random.split(key, 3)
@@ -47,8 +48,7 @@ def init(key: Array, features: int, actions: int) -> Learner:
     critics = (_network(keys[1], features + actions, 1), _network(keys[2], features + actions, 1))
     log_alpha = jnp.zeros(())
     moments = OPTIMISER.init((actor, critics, log_alpha))
-    # Copied, since the training step takes over the memory of what it is given.
-    return Learner(actor, critics, jax.tree.map(jnp.copy, critics), log_alpha, moments)
+    return Learner(actor, critics, critics, log_alpha, moments)
 
 
 def empty_buffer(capacity: int, features: int, actions: int) -> Buffer:
