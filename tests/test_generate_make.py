@@ -1,6 +1,10 @@
 """Made datasets: the same on any number of workers, whole or absent, in D4RL's layout."""
 
 import json
+import os
+import subprocess
+import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -123,28 +127,31 @@ def test_finished_shards_are_not_made_again(tmp_path):
     key = {"seed": "0"}
     folder, note = tmp_path / "x.parts", tmp_path / "note"
     work = partial(counted, str(note))
-    shards.open_folder(folder, key)
-    paths = shards.collect(work, folder / "0", 7, 1, lambda rows: None)
+    with shards.open_folder(folder, key):
+        paths = shards.collect(work, folder / "0", 7, 1, lambda rows: None)
+        with pytest.raises(UserError, match="Another"), shards.open_folder(folder, key):
+            pass
     assert [int(arrays["actions"][0]) for arrays in shards.read(paths)] == [0, 1, 2]
     assert sorted(note.read_text().split()) == ["0", "1", "2"]
 
     paths[1].unlink()
     note.unlink()
-    shards.open_folder(folder, key)
     seen = []
-    assert shards.collect(work, folder / "0", 7, 2, seen.append) == paths
+    with shards.open_folder(folder, key):
+        assert shards.collect(work, folder / "0", 7, 2, seen.append) == paths
     assert note.read_text().split() == ["1"]
     assert seen == [3, 3, 3]
 
-    shards.open_folder(folder, {"seed": "1"})
-    assert not (folder / "0").exists()
+    with shards.open_folder(folder, {"seed": "1"}):
+        assert not (folder / "0").exists()
 
 
 def test_a_strangers_folder_is_not_deleted(tmp_path):
     (tmp_path / "x.parts").mkdir()
-    with pytest.raises(UserError, match="in the way"):
-        shards.open_folder(tmp_path / "x.parts", {})
-    assert (tmp_path / "x.parts").is_dir()
+    (tmp_path / "x.parts" / "precious").touch()
+    with pytest.raises(UserError, match="in the way"), shards.open_folder(tmp_path / "x.parts", {}):
+        pass
+    assert (tmp_path / "x.parts" / "precious").exists()
 
 
 def test_nothing_is_left_where_writing_fails(tmp_path):
@@ -178,3 +185,27 @@ def test_mistakes_are_one_sentence(tmp_path, hopper_policy):
             make(name, path, policy, steps, seed, progress=False)
     assert exists.read_text() == "keep me"
     assert len(names()) == len(set(names())) == 32
+
+
+def test_a_killed_make_leaves_no_file_and_goes_on(tmp_path):
+    """Killed without warning after its first shard: nothing under the name, and the shard is used again."""
+    out = tmp_path / "x.hdf5"
+    code = (
+        f"from gtp.generate import make; make('d4rl:hopper-random-v2', {str(out)!r}, steps=12000, workers=1)"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen([sys.executable, "-c", code], env=environment, stderr=subprocess.DEVNULL)
+    shard = tmp_path / "x.hdf5.parts" / "0" / "000000.npz"
+    while not shard.exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    assert not out.exists()
+    made_at = shard.stat().st_mtime_ns
+    before = shard.read_bytes()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("shutil.rmtree", lambda folder: None)
+        make("d4rl:hopper-random-v2", out, steps=12000, workers=1, progress=False)
+    assert (shard.stat().st_mtime_ns, shard.read_bytes()) == (made_at, before)
+    assert len(contents(out)["rewards"]) == 12000

@@ -41,18 +41,18 @@ def make(
     folder = target.with_name(target.name + ".parts")
     key = metadata | {"steps": str(steps), "format": FORMAT}
     try:
-        shards.open_folder(folder, key)
-        with _bar(name, sum(part.rows for part in plan.parts), progress) as report:
-            pieces = [
-                files.Piece(
-                    part.collect(folder / str(number), workers or shards.default_workers(), report),
-                    part.rows,
-                    part.whole,
-                )
-                for number, part in enumerate(plan.parts)
-            ]
-        _write(target, plan, pieces, metadata)
-        shutil.rmtree(folder)
+        with shards.open_folder(folder, key):
+            with _bar(name, sum(part.rows for part in plan.parts), progress) as report:
+                pieces = [
+                    files.Piece(
+                        part.collect(folder / str(number), workers or shards.default_workers(), report),
+                        part.rows,
+                        part.whole,
+                    )
+                    for number, part in enumerate(plan.parts)
+                ]
+            _write(target, plan, pieces, metadata)
+            shutil.rmtree(folder)
     except OSError as error:
         raise UserError(f"{target} could not be made: {error}.") from None
     return target

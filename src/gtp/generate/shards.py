@@ -6,6 +6,8 @@ import json
 import multiprocessing
 import os
 import shutil
+import signal
+import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
@@ -16,26 +18,35 @@ import numpy as np
 
 from gtp.errors import UserError
 
+try:
+    import fcntl
+except ImportError:  # Not on Windows, where two makers of one file are not kept apart.
+    fcntl = None
+
 Arrays = dict[str, np.ndarray]
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
-def open_folder(folder: Path, key: dict[str, str]) -> None:
-    """Make the folder for finished shards; keep what is in it only if it was made for the same key."""
-    text = json.dumps(key, sort_keys=True)
+@contextmanager
+def open_folder(folder: Path, key: dict[str, str]) -> Generator[None]:
+    """Hold the folder for finished shards; keep what is in it only if it was made for the same key."""
     label = folder / "key.json"
-    if folder.exists():
-        if not label.is_file():
-            raise UserError(
-                f"{folder} is in the way: it is not the work of an earlier, unfinished `gtp data make`."
-            )
-        if label.read_text() == text:
-            return
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True)
-    temporary = label.with_name("key.json.tmp")
-    temporary.write_text(text)
-    os.replace(temporary, label)
+    if folder.exists() and any(folder.iterdir()) and not label.is_file():
+        raise UserError(
+            f"{folder} is in the way: it is not the work of an earlier, unfinished `gtp data make`."
+        )
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        _lock(lock.fileno(), folder)
+        text = json.dumps(key, sort_keys=True)
+        if not label.is_file() or label.read_text() != text:
+            for stale in folder.iterdir():
+                if stale.is_dir():
+                    shutil.rmtree(stale)
+            temporary = label.with_name("key.json.tmp")
+            temporary.write_text(text)
+            os.replace(temporary, label)
+        yield
 
 
 def collect(
@@ -120,7 +131,31 @@ def count_rows(path: Path) -> int:
 
 def _pool(workers: int) -> ProcessPoolExecutor:
     """Spawned, not forked: the caller may have JAX's threads running."""
-    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    spawn = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(workers, mp_context=spawn, initializer=_begin_work)
+
+
+def _begin_work() -> None:
+    """Let Ctrl-C reach the caller alone, which lets shards under way finish; but never outlive the caller."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _lock(descriptor: int, folder: Path) -> None:
+    """Refuse to work beside another process on the same dataset; the lock goes when its holder ends."""
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise UserError(f"Another `gtp data make` is at work in {folder}.") from None
 
 
 @contextmanager
