@@ -8,12 +8,19 @@ from gtp.generate import policy as policies
 pytest.importorskip("mujoco")
 
 
-def test_training_goes_on_bit_for_bit_where_it_stopped(tmp_path, monkeypatch):
-    from gtp.generate import replay
-    from gtp.generate.shards import read
+@pytest.fixture(autouse=True)
+def _small_networks(monkeypatch):
+    from gtp.generate import replay, sac
 
+    monkeypatch.setattr(sac, "WIDTH", 32)
+    monkeypatch.setattr(sac, "BATCH", 64)
     monkeypatch.setattr(replay, "EPOCH", 40)
     monkeypatch.setattr(replay, "EPISODES", 2)
+
+
+def test_training_goes_on_bit_for_bit_where_it_stopped(tmp_path):
+    from gtp.generate import replay
+    from gtp.generate.shards import read
 
     def train(folder, report=lambda rows: None):
         return list(read(replay.collect("hopper", 1e9, 200, 0, folder, 1, report, block=2)))
@@ -39,11 +46,9 @@ def test_training_goes_on_bit_for_bit_where_it_stopped(tmp_path, monkeypatch):
     assert not (rows["terminals"] & rows["timeouts"]).any()
 
 
-def test_training_stops_at_the_goal(tmp_path, monkeypatch):
+def test_training_stops_at_the_goal(tmp_path):
     from gtp.generate import replay
 
-    monkeypatch.setattr(replay, "EPOCH", 40)
-    monkeypatch.setattr(replay, "EPISODES", 2)
     assert len(replay.collect("hopper", -1e9, 1000, 0, tmp_path / "x", 1, lambda rows: None, block=1)) == 1
     assert replay.target("hopper", None) == 1422
 
@@ -62,7 +67,7 @@ def test_learner_solves_a_bandit():
         sac.empty_buffer(4000, 2, 1), sac.Buffer(obs, action, 10 * reward, obs, np.ones(2000, np.float32)), 0
     )
     learner = sac.init(jax.random.key(0), 2, 1)
-    learner = sac.train(learner, buffer, 2000, jax.random.key(1), 400)
+    learner = sac.train(learner, buffer, 2000, jax.random.key(1), 3000)
     actor = sac.as_policy(learner)
     mean, log_std = policies.distribution(actor, obs[:1])
     assert abs(np.tanh(mean[0, 0]) - 0.5) < 0.15
