@@ -67,8 +67,8 @@ def test_gymnasium_accepts_it(name):
     np.testing.assert_array_equal(first, second)
 
 
-def test_registration_loads_no_simulator():
-    code = "import sys, gtp.envs; sys.exit('mujoco' in sys.modules or 'jax' in sys.modules)"
+def test_importing_loads_no_simulator_and_no_jax():
+    code = "import sys, gtp.envs, gtp.generate; sys.exit('mujoco' in sys.modules or 'jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
