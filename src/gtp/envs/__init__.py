@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gymnasium
 
+from gtp.envs import d4rl
+
 
 def register() -> None:
     """Tell gymnasium our ids. Nothing heavy is imported before an environment is made."""
@@ -13,6 +15,13 @@ def register() -> None:
             entry_point="gtp.envs.multigoal:MultiGoalEnv",
             vector_entry_point="gtp.envs.multigoal:MultiGoalVectorEnv",
         )
+    if "gtp/MultiGoalPixels-v0" not in gymnasium.registry:
+        gymnasium.register(
+            "gtp/MultiGoalPixels-v0",
+            entry_point="gtp.envs.pixels:make",
+            vector_entry_point="gtp.envs.pixels:make_many",
+        )
+    d4rl.register()
 
 
 register()

@@ -1,0 +1,24 @@
+"""The gymnasium ids of D4RL's environments."""
+
+from __future__ import annotations
+
+import gymnasium
+
+LOCOMOTION = {"Hopper": "hopper", "Walker2d": "walker2d", "HalfCheetah": "halfcheetah", "Ant": "ant"}
+MAZES = {"umaze": 700, "medium": 1000, "large": 1000}
+"""Steps an evaluation episode lasts at most."""
+
+
+def register() -> None:
+    """Make the ids known to gymnasium; the simulator is imported when one is made."""
+    for name, task in LOCOMOTION.items():
+        _register(f"gtp/{name}-d4rl-v2", "gtp.envs.locomotion:Locomotion", 1000, task=task)
+    for maze, limit in MAZES.items():
+        for version, fixed in (("v0", True), ("v2", False)):
+            env_id = f"gtp/AntMaze-{maze}-{version}"
+            _register(env_id, "gtp.envs.antmaze:AntMaze", limit, maze=maze, fixed_goal=fixed)
+
+
+def _register(env_id: str, entry_point: str, limit: int, **kwargs: object) -> None:
+    if env_id not in gymnasium.registry:
+        gymnasium.register(env_id, entry_point, max_episode_steps=limit, kwargs=kwargs)

@@ -1,0 +1,7 @@
+"""Datasets made anew: behaviour policies in D4RL's physics, OGBench's oracles, and a SAC of our own."""
+
+from gtp.generate.make import make, validation_path
+from gtp.generate.official import compare, summarise
+from gtp.generate.recipes import names
+
+__all__ = ["compare", "make", "names", "summarise", "validation_path"]
