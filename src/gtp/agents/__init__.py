@@ -1,0 +1,17 @@
+"""The algorithms, one file each, by the name the command line uses."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from gtp.errors import UserError
+
+NAMES = ("gtp", "bc")
+
+
+def get(name: str) -> ModuleType:
+    """The module of an agent: it has a `Config` and a `make`."""
+    if name not in NAMES:
+        raise UserError(f"there is no agent called {name!r}; there are {', '.join(NAMES)}")
+    return importlib.import_module(f"gtp.agents.{name}")

@@ -1,0 +1,307 @@
+"""The command line: `gtp demo | train | eval | presets | data`."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import json
+import sys
+import textwrap
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from gtp.errors import UserError
+
+VERBS = {
+    "demo": "train on the built-in 2-D multi-goal data and draw the picture; minutes on two CPU cores",
+    "train": "train an agent:  gtp train AGENT --data SPEC [--preset paper] [--seeds 5] [--agent.FIELD VALUE …]",
+    "eval": "play episodes with a trained policy:  gtp eval RUN [--episodes N] [--act softmax --candidates 50]",
+    "presets": "the exact command of every cell of the paper's tables:  gtp presets [AGENT]",
+    "data": "list, show, check, convert, get or make data",
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; 0 on success, 2 for a user's mistake, 1 where training failed."""
+    argv = sys.argv[1:] if argv is None else argv
+    if not argv or argv[0] in ("-h", "--help"):
+        print("gtp: offline reinforcement learning with generative policies\n")
+        print("\n".join(f"  gtp {verb:8} {words}" for verb, words in VERBS.items()))
+        print("\nEach has its own --help.")
+        return 0
+    if argv[0] == "--version":
+        from gtp import __version__
+
+        print(__version__)
+        return 0
+    verb, rest = argv[0], argv[1:]
+    try:
+        if verb == "data":
+            from gtp import cli_data
+
+            return cli_data.main(rest)
+        if verb not in VERBS:
+            raise UserError(f"there is no command {verb!r}; there are {', '.join(VERBS)}")
+        return {"demo": demo, "train": train, "eval": evaluate, "presets": presets}[verb](rest)
+    except UserError as error:
+        print(f"gtp: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("gtp: stopped; what was saved so far is kept", file=sys.stderr)
+        return 130
+
+
+def field_docs(cls: type) -> dict[str, str]:
+    """The docstring under each field of a dataclass."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    found = {}
+    for field, below in zip(body.body, body.body[1:], strict=False):
+        is_text = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and is_text:
+            found[field.target.id] = inspect.cleandoc(str(below.value.value))  # type: ignore[union-attr]
+    return found
+
+
+def flags(cls: type, defaults: dict[str, Any], several: list[str]) -> type:
+    """A dataclass for the command line: fields in `several` take one value or more, each has its help."""
+    import tyro
+
+    from gtp.config import field_types
+
+    kinds, docs, fields = field_types(cls), field_docs(cls), []
+    for field in dataclasses.fields(cls):
+        default = defaults.get(field.name, field.default)
+        kind = kinds[field.name]
+        if field.name in several:
+            kind, default = tuple[float, ...], (default,)
+        annotated = Annotated[kind, tyro.conf.arg(help=docs[field.name])]
+        if default is dataclasses.MISSING:
+            fields.append((field.name, annotated))
+        else:
+            fields.append((field.name, annotated, dataclasses.field(default=default)))
+    return dataclasses.make_dataclass(cls.__name__, fields, frozen=True)
+
+
+def train(argv: list[str]) -> int:
+    """`gtp train AGENT …`."""
+    from gtp import agents
+
+    if not argv or argv[0] in ("-h", "--help"):
+        print("gtp train AGENT --data SPEC …, where AGENT is one of:\n")
+        for name in agents.NAMES:
+            print(f"  {name:12} {(agents.get(name).__doc__ or '').splitlines()[0]}")
+        print("\n`gtp train AGENT --help` is the manual of its settings.")
+        return 0
+    name, rest = argv[0], argv[1:]
+    module = agents.get(name)
+    if "--resume" in rest:
+        return _resume(name, rest)
+
+    import tyro
+
+    from gtp import config
+    from gtp import presets as preset_table
+    from gtp import run as runs
+
+    preset, rest = _pop(rest, "--preset")
+    chosen = preset_table.Preset({}, {})
+    if preset is not None:
+        data = next((v for f, v in zip(rest, rest[1:], strict=False) if f == "--data"), None)
+        if data is None:
+            raise UserError("--preset needs --data, to know which cell of the table is meant")
+        chosen = preset_table.find(name, preset, data)
+    numbers = config.sweepable(module.Config)
+    agent_flags = flags(module.Config, chosen.agent, numbers)
+    settings_flags = flags(runs.Settings, chosen.settings, [])
+    help_out = "Run directory to create; by default runs/AGENT-DATA-TIME."
+    everything = dataclasses.make_dataclass(
+        "Train",
+        [
+            ("settings", tyro.conf.OmitArgPrefixes[settings_flags]),
+            ("out", Annotated[Path | None, tyro.conf.arg(help=help_out)], dataclasses.field(default=None)),
+            ("agent", agent_flags, dataclasses.field(default_factory=agent_flags)),
+        ],
+    )
+    manual = f"{module.__doc__}\n\nAlso: --preset NAME (published settings), --resume RUN (go on with a run)."
+    parsed: Any = tyro.cli(everything, prog=f"gtp train {name}", description=manual, args=rest)
+    given = {f.name: getattr(parsed.agent, f.name) for f in dataclasses.fields(parsed.agent)}
+    for number in numbers:
+        if not given[number]:
+            raise UserError(f"--agent.{number} needs at least one value")
+    sweep = {k: given[k] for k in numbers if len(given[k]) > 1}
+    agent_config = module.Config(**{k: v[0] if k in numbers else v for k, v in given.items()})
+    settings = runs.Settings(**dataclasses.asdict(parsed.settings))
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    label = Path(settings.data.replace(":", "-")).stem if settings.data else "data"
+    out = parsed.out or Path("runs") / f"{name}-{label}-{stamp}"
+    return _follow(runs.start(out, name, agent_config, settings, sweep))
+
+
+def _pop(argv: list[str], flag: str) -> tuple[str | None, list[str]]:
+    """The value of a flag, and the arguments without it."""
+    for i, word in enumerate(argv):
+        if word.startswith(f"{flag}="):
+            return word.split("=", 1)[1], argv[:i] + argv[i + 1 :]
+        if word == flag:
+            if i + 1 == len(argv):
+                raise UserError(f"{flag} needs a value")
+            return argv[i + 1], argv[:i] + argv[i + 2 :]
+    return None, argv
+
+
+def _resume(name: str, argv: list[str]) -> int:
+    from gtp import run as runs
+
+    folder, rest = _pop(argv, "--resume")
+    if rest:
+        raise UserError(f"--resume goes on with a run as it was started; it takes no {rest[0]}")
+    run, state, alive = runs.resume(Path(str(folder)))
+    if run.agent != name:
+        raise UserError(f"{folder} is a run of {run.agent}, not of {name}")
+    return _follow(run, state, alive)
+
+
+def _follow(run: Any, state: Any = None, alive: Any = None) -> int:
+    """Train with a progress bar, and say at the end what there is."""
+    import numpy as np
+    from rich.console import Console
+
+    from gtp import run as runs
+    from gtp.progress import bar
+
+    console = Console(stderr=True)
+    labels = run.members.labels()
+    done = 0 if state is None else int(np.max(state.step))
+    if done >= run.settings.steps:
+        console.print(f"{run.folder} has all its {done:,} updates already")
+        return 0
+    console.print(
+        f"[bold]{run.agent}[/] on {run.dataset.name}: {run.dataset.size:,} transitions, "
+        f"{len(labels)} member{'s'[: len(labels) > 1]}, {run.settings.steps:,} updates → {run.folder}"
+    )
+    failed: dict[int, str] = {}
+    with bar(console, "compiling", run.settings.steps, done) as move:
+        for report in runs.go(run, state, alive):
+            for member, why in report.stopped.items():
+                failed[member] = f"{labels[member]} stopped at update {report.step:,}: {why}"
+                console.print(f"[red]{failed[member]}; its last good state is kept[/]")
+            move(report.step, report.metrics, report.alive)
+    from gtp import logs
+    from gtp.tables import evaluation_table
+
+    rows = [r for r in logs.read(run.folder / "eval.csv") if int(r["step"]) == run.settings.steps]
+    if rows:
+        Console().print(evaluation_table(rows))
+    print(run.folder)
+    return 1 if failed else 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Eval:
+    """Play episodes with a trained policy and print one line per member; rows go to RUN/eval.csv with --save."""
+
+    episodes: int = 10
+    """Episodes per member."""
+    act: Literal["single", "softmax", "argmax"] | None = None
+    """How to act; by default one sample and, where there is a critic, softmax over 50 candidates."""
+    candidates: int | None = None
+    """Samples to choose from; 50 by default for softmax and argmax."""
+    sampling_steps: int | None = None
+    """K; by default the agent's own."""
+    weights: Literal["online", "ema"] = "online"
+    """Act with the trained actor or with its moving average."""
+    env: str = ""
+    """Environment; by default the one of the data."""
+    save: bool = False
+    """Add the episodes to RUN/eval.csv."""
+    json: bool = False
+    """Print the rows as json."""
+
+
+def evaluate(argv: list[str]) -> int:
+    """`gtp eval RUN …`."""
+    import tyro
+
+    if not argv or argv[0].startswith("-"):
+        tyro.cli(Eval, prog="gtp eval RUN", args=["--help"])
+    from rich.console import Console
+
+    from gtp import logs, policy
+    from gtp import run as runs
+    from gtp.tables import evaluation_table
+    from gtp.types import Acting
+
+    folder = Path(argv[0])
+    options = tyro.cli(Eval, prog="gtp eval RUN", args=argv[1:])
+    if options.episodes < 1:
+        raise UserError(f"--episodes must be 1 or more, not {options.episodes}")
+    pi = policy.load(folder)
+    ways = runs.ways_to_act(pi.rules)
+    if options.act is not None or options.candidates is not None:
+        rule = options.act or ("softmax" if "softmax" in pi.rules else "single")
+        ways = [Acting(rule, options.candidates or (1 if rule == "single" else 50))]
+    ways = [
+        policy.check_acting(
+            w._replace(sampling_steps=options.sampling_steps, weights=options.weights), pi.rules
+        )
+        for w in ways
+    ]
+    env = options.env or pi.about["env"]
+    if not env:
+        raise UserError(f"{folder} was trained on data without an environment; name one with --env")
+    rows = runs.score(pi, env, options.episodes, list(range(len(pi.about["members"]))), ways)
+    if options.save:
+        logs.append(folder / "eval.csv", rows)
+    if options.json:
+        print(json.dumps(rows, indent=2))
+    else:
+        Console().print(evaluation_table(rows))
+    return 0
+
+
+def presets(argv: list[str]) -> int:
+    """`gtp presets [AGENT]`."""
+    from gtp import presets as table
+
+    if argv and argv[0] in ("-h", "--help"):
+        print(VERBS["presets"])
+        return 0
+    if argv and argv[0] not in table.PRESETS:
+        raise UserError(f"there are no presets for {argv[0]!r}; there are for {', '.join(table.PRESETS)}")
+    for name in argv[:1] or table.PRESETS:
+        print("\n".join(table.commands(name)))
+    return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Demo:
+    """Train GTP, GTP-BC and a Gaussian BC on the 2-D multi-goal data, and draw what they do."""
+
+    out: Path = Path("demo")
+    """Folder for demo.png and figures.json."""
+    json: bool = False
+    """Print the figures as json."""
+
+
+def demo(argv: list[str]) -> int:
+    """`gtp demo`."""
+    import tyro
+    from rich.console import Console
+
+    options = tyro.cli(Demo, prog="gtp demo", args=argv)
+    from gtp import demo as demonstration
+
+    figures = demonstration.run(options.out, Console(stderr=True))
+    if options.json:
+        print(json.dumps(figures, indent=2))
+    else:
+        Console().print(demonstration.table(figures))
+        print(options.out / "demo.png")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""A trained policy, ready to act: `gtp.load(run).act(obs)`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gtp import agents, checkpoint
+from gtp.config import from_dict
+from gtp.errors import UserError
+from gtp.train import Make, take
+from gtp.types import Acting, Agent, Transition
+
+SINGLE = Acting()
+
+
+def check_acting(acting: Acting, rules: tuple[str, ...]) -> Acting:
+    """The acting rule, if this agent can follow it."""
+    if acting.rule not in rules:
+        raise UserError(f"this agent acts by {' or '.join(rules)}, not by {acting.rule}")
+    if acting.candidates < 1 or (acting.rule == "single" and acting.candidates != 1):
+        raise UserError(f"acting by {acting.rule} cannot take {acting.candidates} candidates")
+    if acting.sampling_steps is not None and acting.sampling_steps < 1:
+        raise UserError(f"sampling steps must be 1 or more, not {acting.sampling_steps}")
+    return acting
+
+
+class Policy:
+    """The policies of a run, one for each member, with all that acting takes."""
+
+    def __init__(self, make: Make, config: Any, params: Any, about: dict[str, Any]):
+        """`about` is what `Run.about` tells: steps, members, action bounds, shapes."""
+        self.params, self.about, self.obs_shape = params, about, tuple(about["obs_shape"])
+        self._make = lambda swept: make(dataclasses.replace(config, **swept), about["steps"])
+        self._swept = [{k: v for k, v in label.items() if k != "seed"} for label in about["members"]]
+        self._low, self._high = (np.asarray(about[k], np.float32) for k in ("action_low", "action_high"))
+        self.rules = self._make({}).rules
+        self._compiled: dict[Acting, Callable[..., Any]] = {}
+        self._calls = 0
+
+    def function(self, acting: Acting) -> Callable[..., Any]:
+        """(params of one member, its swept values, observations, key) -> actions in the data's units."""
+        if acting not in self._compiled:
+            check_acting(acting, self.rules)
+
+            def run(params: Any, swept: dict[str, Any], obs: Any, key: Any) -> Any:
+                action = self._make(swept).act(params, obs, key, acting)
+                return self._low + (action + 1) / 2 * (self._high - self._low)
+
+            self._compiled[acting] = jax.jit(run)
+        return self._compiled[acting]
+
+    def act(self, obs: np.ndarray, acting: Acting = SINGLE, member: int = 0, key: Any = None) -> np.ndarray:
+        """Actions for one observation or a batch of them, in the units of the data.
+
+        Without a `key`, calls draw from one fixed sequence of random numbers.
+        """
+        obs = np.asarray(obs, np.float32)
+        batched = obs[None] if obs.shape == self.obs_shape else obs
+        if batched.shape[1:] != self.obs_shape:
+            raise UserError(f"observations of shape {obs.shape} do not fit this policy's {self.obs_shape}")
+        if key is None:
+            key = jax.random.fold_in(jax.random.key(0), self._calls)
+            self._calls += 1
+        params, swept = take(self.params, member), self._swept[member]
+        action = np.asarray(self.function(acting)(params, swept, batched, key))
+        return action[0] if obs.shape == self.obs_shape else action
+
+
+def save(folder: Path, params: Any, about: dict[str, Any]) -> None:
+    """Write stacked parameters with what `load` needs: agent, config, steps, bounds, shapes, members."""
+    checkpoint.save(folder, params, about)
+
+
+def example(about: dict[str, Any]) -> Transition:
+    """Transitions of the right shapes, holding nothing; enough to lay out an agent's parameters."""
+    obs = np.zeros((1, *about["obs_shape"]), np.float32)
+    action, one = np.zeros((1, about["action_size"]), np.float32), np.ones(1, np.float32)
+    return Transition(obs, action, one, obs, action, one)
+
+
+def template(agent: Agent, about: dict[str, Any]) -> Any:
+    """Shapes of a stacked state."""
+    keys = jax.vmap(jax.random.key)(jnp.arange(len(about["members"])))
+    return jax.eval_shape(jax.vmap(agent.init, in_axes=(0, None)), keys, example(about))
+
+
+def load(run: str | Path) -> Policy:
+    """The policy of a run directory (or of its `policy` folder alone)."""
+    run = Path(run)
+    folder = run / "policy" if (run / "policy").is_dir() else run
+    if not folder.is_dir():
+        raise UserError(f"there is no run at {run}")
+    about = checkpoint.read_meta(folder)
+    try:
+        module = agents.get(about["agent"])
+        config = from_dict(module.Config, about["config"])
+        agent = module.make(config, about["steps"])
+        return Policy(module.make, config, checkpoint.load(folder, template(agent, about).params), about)
+    except (KeyError, TypeError) as error:
+        raise UserError(f"{folder} does not describe a policy ({error!r})") from None

@@ -1,0 +1,281 @@
+"""A run and its directory: configuration, logs, checkpoints, evaluations, policy.
+
+RUN/config.json          everything resolved, with versions, device and the data's fingerprint
+RUN/metrics.csv          one row a log point and member
+RUN/eval.csv             one row an episode
+RUN/checkpoints/STEP/    all that going on bit for bit needs
+RUN/policy/              all that acting needs
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import platform
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import gtp
+from gtp import agents, checkpoint, config, evaluate, logs, policy
+from gtp import train as training
+from gtp.config import Count
+from gtp.data import load as load_data
+from gtp.data.dataset import Dataset
+from gtp.errors import UserError
+from gtp.types import Acting, State
+
+KEPT_CHECKPOINTS = 2
+EVAL_SEED = 10_000
+"""Worlds are seeded from here on; training never sees these seeds."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run is, apart from its agent."""
+
+    data: str
+    """SPEC of the data: toy:multigoal, d4rl:NAME, minari:NAME, ogbench:NAME, or a path to .npz or .hdf5."""
+    reward: str = "none"
+    """Reward transform: none, minus_one, cql_antmaze, iql_locomotion, standardise."""
+    steps: Count = 100_000
+    """Updates in all."""
+    batch_size: Count = 256
+    """Transitions in a batch."""
+    seeds: Count = 1
+    """Seeds to train side by side, in one program."""
+    seed: int = 0
+    """The first of them."""
+    log_every: Count = 1000
+    """Updates between two rows of metrics.csv."""
+    save_every: Count = 50_000
+    """Updates between two checkpoints; there is always one at the end."""
+    eval_every: int = 0
+    """Updates between two evaluations; 0 evaluates at the end only, where there is an environment."""
+    eval_episodes: int = 10
+    """Episodes of an evaluation, per member and acting rule; 0 for none."""
+    env: str = ""
+    """Environment to evaluate in; empty takes the data's own."""
+
+    def check(self) -> None:
+        """Faults that take two fields to see."""
+        for name in ("steps", "save_every", "eval_every"):
+            if getattr(self, name) % self.log_every:
+                raise UserError(
+                    f"{name} ({getattr(self, name)}) must be a multiple of log_every ({self.log_every})"
+                )
+        if self.eval_every < 0 or self.eval_episodes < 0 or self.seed < 0:
+            raise UserError("eval_every, eval_episodes and seed must be 0 or more")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that is about to start, or to go on."""
+
+    folder: Path
+    agent: str
+    config: Any
+    settings: Settings
+    sweep: dict[str, tuple[float, ...]]
+    dataset: Dataset
+
+    @property
+    def members(self) -> training.Members:
+        """Who trains side by side."""
+        seeds = range(self.settings.seed, self.settings.seed + self.settings.seeds)
+        return training.members(seeds, self.sweep)
+
+    @property
+    def env(self) -> str | None:
+        """Where to evaluate, if anywhere."""
+        return self.settings.env or self.dataset.env
+
+    def about(self) -> dict[str, Any]:
+        """What a saved policy must know besides its parameters."""
+        t = self.dataset.transitions
+        return {
+            "agent": self.agent,
+            "config": dataclasses.asdict(self.config),
+            "steps": self.settings.steps,
+            "members": self.members.labels(),
+            "obs_shape": list(t.obs.shape[1:]),
+            "action_size": t.action.shape[-1],
+            "action_low": self.dataset.action_low.tolist(),
+            "action_high": self.dataset.action_high.tolist(),
+            "data": self.dataset.name,
+            "fingerprint": self.dataset.fingerprint,
+            "env": self.env,
+        }
+
+
+def start(
+    folder: Path, agent: str, agent_config: Any, settings: Settings, sweep: dict[str, tuple[float, ...]]
+) -> Run:
+    """Check everything, load the data, and lay out a new run directory."""
+    config.check(agent_config)
+    for name, values in sweep.items():
+        for value in values:
+            config.check(dataclasses.replace(agent_config, **{name: value}))
+    settings = dataclasses.replace(settings, log_every=min(settings.log_every, settings.steps))
+    settings = dataclasses.replace(settings, save_every=min(settings.save_every, settings.steps))
+    config.check(settings)
+    if folder.exists():
+        raise UserError(f"{folder} exists already; name another --out, or go on with --resume {folder}")
+    run = Run(folder, agent, agent_config, settings, sweep, load_data(settings.data, settings.reward))
+    folder.mkdir(parents=True)
+    checkpoint.write_json(folder / "config.json", describe(run))
+    return run
+
+
+def describe(run: Run) -> dict[str, Any]:
+    """The content of config.json."""
+    return {
+        "format": checkpoint.FORMAT,
+        "agent": run.agent,
+        "config": dataclasses.asdict(run.config),
+        "sweep": {name: list(values) for name, values in run.sweep.items()},
+        "settings": dataclasses.asdict(run.settings),
+        "members": run.members.labels(),
+        "data": {
+            "name": run.dataset.name,
+            "fingerprint": run.dataset.fingerprint,
+            "transitions": run.dataset.size,
+            "env": run.env,
+            "metadata": run.dataset.metadata,
+        },
+        "versions": {"gtp": gtp.__version__, "jax": jax.__version__, "python": platform.python_version()},
+        "commit": commit(),
+        "device": str(jax.devices()[0].device_kind),
+    }
+
+
+def commit() -> str | None:
+    """The commit of the source tree gtp runs from, None for an installed package."""
+    here = Path(__file__).parent
+    try:
+        command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def resume(folder: Path) -> tuple[Run, State | None, np.ndarray | None]:
+    """A run as its directory describes it, with its newest checkpoint, if it has one."""
+    try:
+        content = json.loads((folder / "config.json").read_text())
+        version = int(content["format"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{folder} is not a run: its config.json cannot be read ({error})") from None
+    if version > checkpoint.FORMAT:
+        raise UserError(
+            f"{folder} was written by a newer gtp (format {version}); this one cannot go on with it"
+        )
+    module = agents.get(content["agent"])
+    settings = config.from_dict(Settings, content["settings"])
+    agent_config = config.from_dict(module.Config, content["config"])
+    sweep = {name: tuple(values) for name, values in content["sweep"].items()}
+    run = Run(
+        folder, content["agent"], agent_config, settings, sweep, load_data(settings.data, settings.reward)
+    )
+    if run.dataset.fingerprint != content["data"]["fingerprint"]:
+        raise UserError(f"{settings.data} is not what this run was started on: its fingerprint has changed")
+    saved = checkpoint.steps(folder / "checkpoints")
+    if not saved:
+        return run, None, None
+    last = folder / "checkpoints" / f"{saved[-1]:09d}"
+    agent = module.make(agent_config, settings.steps)
+    state = checkpoint.load(last, policy.template(agent, run.about()))
+    return run, jax.tree.map(jax.numpy.asarray, state), np.asarray(checkpoint.read_meta(last)["alive"], bool)
+
+
+def go(run: Run, state: State | None = None, alive: np.ndarray | None = None) -> Iterator[training.Report]:
+    """Train, write everything down, and pass each log point on.
+
+    Rows of logs later than the checkpoint are cut first: they are written again, the same.
+    """
+    settings, checkpoints = run.settings, run.folder / "checkpoints"
+    done = 0 if state is None else int(np.max(state.step))
+    for name in ("metrics.csv", "eval.csv"):
+        logs.cut(run.folder / name, done)
+    labels = run.members.labels()
+    reports = training.train(
+        agents.get(run.agent).make,
+        run.config,
+        run.dataset.transitions,
+        run.members,
+        steps=settings.steps,
+        batch_size=settings.batch_size,
+        log_every=settings.log_every,
+        state=state,
+        alive=alive,
+    )
+    for report in reports:
+        step = report.step
+        logs.append(
+            run.folder / "metrics.csv",
+            (
+                {"step": step} | label | {name: repr(float(v[i])) for name, v in report.metrics.items()}
+                for i, label in enumerate(labels)
+                if report.alive[i]
+            ),
+        )
+        last = step == settings.steps or not report.alive.any()
+        if (settings.eval_every and step % settings.eval_every == 0) or last:
+            logs.append(run.folder / "eval.csv", evaluation(run, report))
+        if step % settings.save_every == 0 or report.stopped or last:
+            meta = {"step": step, "alive": report.alive.tolist()}
+            checkpoint.save(checkpoints / f"{step:09d}", report.state, meta)
+            checkpoint.prune(checkpoints, KEPT_CHECKPOINTS)
+        if last:
+            policy.save(run.folder / "policy", report.state.params, run.about() | {"step": step})
+        yield report
+
+
+def ways_to_act(rules: tuple[str, ...]) -> list[Acting]:
+    """How policies are evaluated by default: one sample, and the peers' 50 candidates where there is a critic."""
+    return [Acting(), Acting("softmax", 50)] if "softmax" in rules else [Acting()]
+
+
+def evaluation(run: Run, report: training.Report) -> list[dict[str, Any]]:
+    """Rows of one evaluation of every living member; none where there is no environment."""
+    if run.env is None or run.settings.eval_episodes == 0:
+        return []
+    about = run.about() | {"step": report.step}
+    pi = policy.Policy(agents.get(run.agent).make, run.config, report.state.params, about)
+    who = [int(i) for i in np.flatnonzero(report.alive)]
+    return score(pi, run.env, run.settings.eval_episodes, who)
+
+
+def score(
+    pi: policy.Policy,
+    env: str,
+    episodes: int,
+    who: list[int],
+    ways: list[Acting] | None = None,
+    on_member: Callable[[], None] = lambda: None,
+) -> list[dict[str, Any]]:
+    """Play `episodes` with each of the members `who`, in each of the ways to act; one row an episode."""
+    about, worlds = pi.about, evaluate.open_worlds(env, episodes)
+    seeds = [EVAL_SEED + i for i in range(episodes)]
+    found = []
+    for acting in ways or ways_to_act(pi.rules):
+        for member in who:
+            label = about["members"][member]
+            key = jax.random.fold_in(jax.random.key(EVAL_SEED), label["seed"])
+
+            def act(obs: np.ndarray, time: int, acting: Any = acting, member: int = member, key: Any = key):
+                return pi.act(obs, acting, member, jax.random.fold_in(key, time))
+
+            variant = " ".join(f"{name}={value:g}" for name, value in label.items() if name != "seed")
+            names = about | {"seed": label["seed"], "variant": variant}
+            steps = acting.sampling_steps or about["config"].get("sampling_steps")
+            found += evaluate.rows(
+                evaluate.play(act, worlds, seeds), env, acting._replace(sampling_steps=steps), names
+            )
+            on_member()
+    return found

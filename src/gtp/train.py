@@ -1,0 +1,176 @@
+"""Training: one compiled program for all seeds, and for all values of a swept number.
+
+A run has members, one for each seed and each combination of swept values. Their states are stacked on a
+leading axis; data lie on the device once and are shared. Between two log points everything is one `lax.scan`,
+vmapped over the members, compiled exactly once. All randomness is fold_in(seed, step), so that a run is a
+function of data, configuration and seed, and goes on bit for bit where it stopped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gtp.errors import UserError
+from gtp.types import Agent, Array, State, Transition
+
+Make = Callable[[Any, int], Agent]
+"""(config, total_steps) -> Agent, as every file in `agents` has it."""
+
+Q_METRIC = "q_mean"
+"""The metric whose size tells that a critic diverges."""
+
+Q_LIMIT = 1e4
+"""No discount up to 0.999 takes |Q| beyond a thousand times the largest reward; ten times that is divergence."""
+
+
+class Members(NamedTuple):
+    """Who trains side by side: a seed each, and a value each of every swept field."""
+
+    seeds: np.ndarray
+    swept: dict[str, np.ndarray]
+
+    def labels(self) -> list[dict[str, float]]:
+        """What sets each member apart: its seed and its swept values."""
+        return [
+            {"seed": int(seed)} | {name: float(values[i]) for name, values in self.swept.items()}
+            for i, seed in enumerate(self.seeds)
+        ]
+
+
+def members(seeds: Sequence[int], sweep: dict[str, Sequence[float]] | None = None) -> Members:
+    """Every seed with every combination of the swept values, seeds varying fastest."""
+    sweep = sweep or {}
+    rows = [(*values, seed) for values in itertools.product(*sweep.values()) for seed in seeds]
+    columns = list(zip(*rows, strict=True))
+    swept = {name: np.asarray(column, np.float32) for name, column in zip(sweep, columns, strict=False)}
+    return Members(np.asarray(columns[-1], np.int64), swept)
+
+
+class Report(NamedTuple):
+    """What a log point tells."""
+
+    step: int
+    state: State
+    """Stacked over members; a stopped member's is its last good one."""
+    metrics: dict[str, np.ndarray]
+    """Means since the last log point, one per member."""
+    alive: np.ndarray
+    """Members still training."""
+    stopped: dict[int, str]
+    """Members that stopped just now, and why."""
+
+
+def take(tree: Any, index: int) -> Any:
+    """One member's part of something stacked."""
+    return jax.tree.map(lambda x: x[index], tree)
+
+
+def to_device(data: Transition) -> Transition:
+    """Copy transitions to the accelerator, once for a whole run."""
+    return jax.tree.map(jnp.asarray, data)
+
+
+class Program(NamedTuple):
+    """The two compiled functions of a run."""
+
+    init: Callable[..., State]
+    chunk: Callable[..., tuple[State, dict[str, Array]]]
+
+
+def build(make: Make, config: Any, total_steps: int, batch_size: int, chunk_steps: int) -> Program:
+    """Compile-ready `init` and `chunk` over stacked members."""
+
+    def agent_for(swept: dict[str, Array]) -> Agent:
+        return make(dataclasses.replace(config, **swept), total_steps)
+
+    def init_member(key: Array, swept: dict[str, Array], data: Transition) -> State:
+        return agent_for(swept).init(jax.random.fold_in(key, 0), data)
+
+    def chunk_member(state: State, key: Array, swept: dict[str, Array], data: Transition):
+        agent = agent_for(swept)
+
+        def one(state: State, _: None) -> tuple[State, dict[str, Array]]:
+            # Step 0 belongs to init, so update k draws from k + 1.
+            key_index, key_update = jax.random.split(jax.random.fold_in(key, state.step + 1))
+            index = jax.random.randint(key_index, (batch_size,), 0, data.reward.shape[0])
+            return agent.update(state, jax.tree.map(lambda x: x[index], data), key_update)
+
+        state, metrics = jax.lax.scan(one, state, None, chunk_steps)
+        return state, jax.tree.map(lambda m: jnp.mean(m, axis=0), metrics)
+
+    def chunk(state: State, keys: Array, swept: dict[str, Array], alive: Array, data: Transition):
+        after, metrics = jax.vmap(chunk_member, in_axes=(0, 0, 0, None))(state, keys, swept, data)
+        return keep(alive, after, state), metrics
+
+    init = jax.vmap(init_member, in_axes=(0, 0, None))
+    return Program(jax.jit(init), jax.jit(chunk))
+
+
+def keep(alive: Array, new: State, old: State) -> State:
+    """The new state where a member is alive, the old one where it is not."""
+    return jax.tree.map(lambda n, o: jnp.where(alive.reshape(-1, *[1] * (n.ndim - 1)), n, o), new, old)
+
+
+def fault(metrics: dict[str, float], largest_reward: float) -> str | None:
+    """Why a member must stop, or None."""
+    for name, value in metrics.items():
+        if not np.isfinite(value):
+            return f"{name} is {value}"
+    limit = Q_LIMIT * max(1.0, largest_reward)
+    if abs(metrics.get(Q_METRIC, 0.0)) > limit:
+        return f"the critic diverges: {Q_METRIC} is {metrics[Q_METRIC]:.3g}, beyond {limit:.3g}"
+    return None
+
+
+def train(
+    make: Make,
+    config: Any,
+    data: Transition,
+    who: Members,
+    *,
+    steps: int,
+    batch_size: int = 256,
+    log_every: int = 1000,
+    state: State | None = None,
+    alive: np.ndarray | None = None,
+) -> Iterator[Report]:
+    """Train all members to `steps`, yielding at every log point; `state` goes on with an earlier run.
+
+    A member whose metrics are not finite, or whose critic diverges, stops with its last good state while the
+    others go on; when none is left, training ends.
+    """
+    if steps % log_every:
+        raise UserError(f"steps ({steps}) must be a multiple of log_every ({log_every})")
+    if len(data.reward) < 1:
+        raise UserError("there are no transitions to train on")
+    program = build(make, config, steps, batch_size, log_every)
+    largest_reward = float(np.abs(data.reward).max())
+    data = to_device(data)
+    keys = jax.vmap(jax.random.key)(jnp.asarray(who.seeds))
+    swept = {name: jnp.asarray(values) for name, values in who.swept.items()}
+    if state is None:
+        state = program.init(keys, swept, data)
+    alive = np.ones(len(who.seeds), bool) if alive is None else alive.copy()
+    start = int(np.max(state.step))
+    for step in range(start + log_every, steps + 1, log_every):
+        if not alive.any():
+            return
+        after, metrics = program.chunk(state, keys, swept, jnp.asarray(alive), data)
+        metrics = {name: np.asarray(values) for name, values in metrics.items()}
+        found = {
+            i: fault({k: float(v[i]) for k, v in metrics.items()}, largest_reward)
+            for i in np.flatnonzero(alive)
+        }
+        stopped = {int(i): why for i, why in found.items() if why}
+        if stopped:
+            alive[list(stopped)] = False
+            after = keep(jnp.asarray(alive), after, state)
+        state = after
+        yield Report(step, state, metrics, alive.copy(), stopped)
