@@ -1,7 +1,7 @@
 """Arrays on disk: safetensors beside json, written whole or not at all, never a pickle.
 
-A saved tree is a folder with `arrays.safetensors`, whose names are the paths of the leaves (`.params.actor…`),
-and `meta.json`, which carries the format's version. It is written under a temporary name and renamed.
+A saved tree is a folder with `arrays.safetensors`, whose names are the paths of the leaves, and `meta.json`,
+which carries the format's version. It is written under a temporary name and renamed.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
+import itertools
 import json
 import sys
 import textwrap
@@ -16,8 +17,8 @@ from gtp.errors import UserError
 
 VERBS = {
     "demo": "train on the built-in 2-D multi-goal data and draw the picture; minutes on two CPU cores",
-    "train": "train an agent:  gtp train AGENT --data SPEC [--preset paper] [--seeds 5] [--agent.FIELD VALUE …]",
-    "eval": "play episodes with a trained policy:  gtp eval RUN [--episodes N] [--act softmax --candidates 50]",
+    "train": "train an agent:  gtp train AGENT --data SPEC [--preset paper] [--seeds 5] [--agent.FIELD …]",
+    "eval": "play episodes with a policy:  gtp eval RUN [--episodes N] [--act softmax --candidates 50]",
     "presets": "the exact command of every cell of the paper's tables:  gtp presets [AGENT]",
     "data": "list, show, check, convert, get or make data",
 }
@@ -58,14 +59,13 @@ def field_docs(cls: type) -> dict[str, str]:
     body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
     assert isinstance(body, ast.ClassDef)
     found = {}
-    for field, below in zip(body.body, body.body[1:], strict=False):
-        is_text = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and is_text:
-            found[field.target.id] = inspect.cleandoc(str(below.value.value))  # type: ignore[union-attr]
+    for field, below in itertools.pairwise(body.body):
+        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
+            found[ast.unparse(field.target)] = inspect.cleandoc(ast.literal_eval(below.value))
     return found
 
 
-def flags(cls: type, defaults: dict[str, Any], several: list[str]) -> type:
+def flags(cls: Any, defaults: dict[str, Any], several: list[str]) -> type:
     """A dataclass for the command line: fields in `several` take one value or more, each has its help."""
     import tyro
 
@@ -109,18 +109,18 @@ def train(argv: list[str]) -> int:
     preset, rest = _pop(rest, "--preset")
     chosen = preset_table.Preset({}, {})
     if preset is not None:
-        data = next((v for f, v in zip(rest, rest[1:], strict=False) if f == "--data"), None)
+        data = next((v for f, v in itertools.pairwise(rest) if f == "--data"), None)
         if data is None:
             raise UserError("--preset needs --data, to know which cell of the table is meant")
         chosen = preset_table.find(name, preset, data)
     numbers = config.sweepable(module.Config)
     agent_flags = flags(module.Config, chosen.agent, numbers)
-    settings_flags = flags(runs.Settings, chosen.settings, [])
+    settings_flags: Any = flags(runs.Settings, chosen.settings, [])
     help_out = "Run directory to create; by default runs/AGENT-DATA-TIME."
     everything = dataclasses.make_dataclass(
         "Train",
         [
-            ("settings", tyro.conf.OmitArgPrefixes[settings_flags]),
+            ("settings", Annotated.__class_getitem__((settings_flags, tyro.conf.arg(name="")))),
             ("out", Annotated[Path | None, tyro.conf.arg(help=help_out)], dataclasses.field(default=None)),
             ("agent", agent_flags, dataclasses.field(default_factory=agent_flags)),
         ],
@@ -201,7 +201,7 @@ def _follow(run: Any, state: Any = None, alive: Any = None) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Eval:
-    """Play episodes with a trained policy and print one line per member; rows go to RUN/eval.csv with --save."""
+    """Play episodes with a trained policy and print a line per member."""
 
     episodes: int = 10
     """Episodes per member."""

@@ -34,8 +34,14 @@ Contains = Annotated[str, tyro.conf.Positional]
 
 def main(argv: list[str]) -> int:
     """Run `gtp data ARGV`; 0 on success, 2 where the user has something to put right."""
-    commands = {"list": list_data, "show": show, "check": check, "convert": convert, "get": get}
-    # `make` is added here by the part of the package that has the simulators.
+    commands = {
+        "list": list_data,
+        "show": show,
+        "check": check,
+        "convert": convert,
+        "get": get,
+        "make": make,
+    }
     try:
         return tyro.extras.subcommand_cli_from_dict(commands, prog="gtp data", description=__doc__, args=argv)
     except UserError as error:
@@ -193,4 +199,39 @@ def get(name: Spec, /) -> int:
         )
     verdict = "SHA-256 verified" if verified else "unverified: no official SHA-256 is known, but it opens"
     Console().print(f"[green]{escape(str(path))}[/] ({verdict})")
+    return 0
+
+
+def make(
+    name: Spec,
+    /,
+    out: Path | None = None,
+    policy: tuple[Path, ...] = (),
+    steps: int | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+) -> int:
+    """Regenerate a dataset by its official protocol, on all cores; going on where an interrupted one stopped.
+
+    Args:
+        name: what to make, as `gtp data list` names it.
+        out: file or folder to write; by default where the SPEC is looked up, so that `--data NAME` finds it.
+        policy: behaviour policy files (.npz), medium before expert where it takes two.
+        steps: rows to make; by default as many as the official data have.
+        seed: the data are a function of it, whatever the number of workers.
+        workers: processes; by default one for each core.
+    """
+    from gtp import generate
+
+    written = generate.make(
+        name,
+        out or catalogue.home_of(name),
+        policy=list(policy) or None,
+        steps=steps,
+        seed=seed,
+        workers=workers,
+    )
+    if written.suffix == ".hdf5":
+        print(generate.compare(name, written))
+    print(written)
     return 0

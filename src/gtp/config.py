@@ -66,7 +66,7 @@ def check(config: Any) -> None:
         config.check()
 
 
-def from_dict(cls: type, values: dict[str, Any]) -> Any:
+def from_dict(cls: Any, values: dict[str, Any]) -> Any:
     """Rebuild a config from JSON; lists become tuples, unknown or missing fields are faults."""
     names = {f.name for f in dataclasses.fields(cls)}
     if names != set(values):

@@ -48,7 +48,7 @@ class VectorWorlds:
     """Environments that are vectorised themselves."""
 
     def __init__(self, env_id: str, count: int) -> None:
-        self._env = gymnasium.make_vec(env_id, num_envs=count, vectorization_mode="vector_entry_point")
+        self._env: Any = gymnasium.make_vec(env_id, num_envs=count, vectorization_mode="vector_entry_point")
 
     def reset(self, seeds: list[int]) -> np.ndarray:
         """Observations at the start."""
@@ -112,7 +112,7 @@ def play(act: Act, worlds: Worlds, seeds: list[int]) -> list[Episode]:
 
 
 def rows(episodes: list[Episode], env_id: str, acting: Acting, about: dict[str, Any]) -> list[dict[str, Any]]:
-    """Rows for eval.csv; `about` says whose episodes they are: agent, data, fingerprint, seed, step, variant."""
+    """Rows for eval.csv; `about` says whose they are: agent, data, fingerprint, seed, step, variant."""
     physics = scores.physics(env_id)
     return [
         {

@@ -1,4 +1,4 @@
-"""Rows in CSV files. A file is appended to while a run goes on, and cut back when it goes on from a checkpoint."""
+"""Rows in CSV files: added while a run goes on, cut back when it goes on from a checkpoint."""
 
 from __future__ import annotations
 

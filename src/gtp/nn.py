@@ -55,7 +55,7 @@ class MLP(eqx.Module):
 
 
 class Ensemble(eqx.Module):
-    """Several MLPs of one shape, side by side: Q(s, a) of a twin critic, or V(s) with one member and no action."""
+    """Several MLPs of one shape side by side: a twin critic Q(s, a), or a single V(s)."""
 
     members: MLP
 
@@ -70,7 +70,7 @@ class Ensemble(eqx.Module):
 
 
 class TimeEmbedding(eqx.Module):
-    """Sines and cosines of ln t through a small MLP; the logarithm separates .002 from .01 as well as 20 from 80."""
+    """Sines and cosines of ln t through a small MLP; ln tells .002 from .01 as well as 20 from 80."""
 
     mlp: MLP
     frequencies: tuple[float, ...] = eqx.field(static=True)
@@ -109,7 +109,9 @@ class FlowNetwork(eqx.Module):
         cuts = (obs_size, obs_size + action_size)
         self.from_obs, self.from_action, time_weight = jnp.split(first.weight, cuts, axis=1)
         time_layer = eqx.nn.Linear(2 * features, hidden[0], key=key_first)
-        self.from_time = eqx.tree_at(lambda l: (l.weight, l.bias), time_layer, (time_weight, first.bias))
+        self.from_time = eqx.tree_at(
+            lambda layer: (layer.weight, layer.bias), time_layer, (time_weight, first.bias)
+        )
         self.embed_t = TimeEmbedding(key_t, features)
         self.embed_s = TimeEmbedding(key_s, features)
         self.rest = MLP(key_rest, hidden[0], hidden[1:], action_size)

@@ -72,7 +72,7 @@ def sampling_grid(steps: int, noise: Noise, grid: Literal["karras", "linspace"] 
 def num_levels(step: Array, total_steps: int, rule: LevelRule, start: int, end: int, period: int) -> Array:
     """N(k), the number of levels at training step k.
 
-    `scheduled` is the paper's N(k) = min(s₀·2^⌊k/K'⌋, s₁) + 1 with K' = ⌊K / (log₂(s₁/s₀) + 1)⌋ and K the whole
+    `scheduled` is the paper's N(k) = min(s₀·2^⌊k/K'⌋, s₁) + 1 with K' = ⌊K/(log₂(s₁/s₀) + 1)⌋ and K the whole
     run. `sawtooth` restarts it every `period` steps, as the peers' code does. `fixed` is s₁ + 1 throughout.
     """
     if rule == "fixed":

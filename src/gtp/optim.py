@@ -1,15 +1,22 @@
-"""Gradient steps. Learning rates and clips may be traced numbers, so that a sweep over them is one program."""
+"""Gradient steps; learning rates and clips may be traced, so that a sweep over them is one program."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 
 from gtp.types import Array
+
+
+class Optimiser(NamedTuple):
+    """An optax transformation; its own types do not know Equinox modules."""
+
+    init: Callable[[Any], Any]
+    update: Callable[..., tuple[Any, Any]]
 
 
 def clip_by_norm(limit: Array | float) -> optax.GradientTransformation:
@@ -23,18 +30,19 @@ def clip_by_norm(limit: Array | float) -> optax.GradientTransformation:
     return optax.stateless(clip)
 
 
-def adam(learning_rate: Array | float, grad_clip: Array | float = 0.0) -> optax.GradientTransformation:
+def adam(learning_rate: Array | float, grad_clip: Array | float = 0.0) -> Optimiser:
     """Adam behind a gradient clip."""
-    return optax.chain(clip_by_norm(grad_clip), optax.adam(learning_rate))
+    chain = optax.chain(clip_by_norm(grad_clip), optax.adam(learning_rate))
+    return Optimiser(chain.init, chain.update)
 
 
 def descend(
     loss: Callable[[Any], tuple[Array, dict[str, Array]]],
     params: Any,
     opt_state: Any,
-    optimiser: optax.GradientTransformation,
+    optimiser: Optimiser,
 ) -> tuple[Any, Any, dict[str, Array], Array]:
-    """One step down `loss`, which returns (value, metrics); gives params, opt_state, metrics, gradient norm."""
+    """One step down `loss`, a function to (value, metrics): params, opt_state, metrics, gradient norm."""
     grads, metrics = jax.grad(loss, has_aux=True)(params)
     updates, opt_state = optimiser.update(grads, opt_state, params)
     return optax.apply_updates(params, updates), opt_state, metrics, optax.tree.norm(grads)

@@ -14,7 +14,7 @@ import numpy as np
 from gtp import agents, checkpoint
 from gtp.config import from_dict
 from gtp.errors import UserError
-from gtp.train import Make, take
+from gtp.training import Make, take
 from gtp.types import Acting, Agent, Transition
 
 SINGLE = Acting()

@@ -16,7 +16,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-SHOWN = ("actor_loss", "critic_loss", "q_mean")
+SHOWN = {"actor_loss": "actor", "critic_loss": "critic", "q_mean": "Q"}
 Move = Callable[[int, dict[str, np.ndarray], np.ndarray], None]
 
 
@@ -36,7 +36,11 @@ def bar(console: Console, label: str, total: int, done: int = 0) -> Iterator[Mov
 
         def move(step: int, metrics: dict[str, np.ndarray], alive: np.ndarray) -> None:
             living = alive if alive.any() else np.ones_like(alive)
-            words = [f"{name} {metrics[name][living].mean():.3g}" for name in SHOWN if name in metrics]
+            words = [
+                f"{word} {metrics[name][living].mean():.3g}"
+                for name, word in SHOWN.items()
+                if name in metrics
+            ]
             progress.update(task, completed=step, description="  ".join(words))
 
         yield move

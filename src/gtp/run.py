@@ -13,7 +13,7 @@ import dataclasses
 import json
 import platform
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,7 @@ import jax
 import numpy as np
 
 import gtp
-from gtp import agents, checkpoint, config, evaluate, logs, policy
-from gtp import train as training
+from gtp import agents, checkpoint, config, evaluate, logs, policy, training
 from gtp.config import Count
 from gtp.data import load as load_data
 from gtp.data.dataset import Dataset
@@ -81,7 +80,7 @@ class Run:
     agent: str
     config: Any
     settings: Settings
-    sweep: dict[str, tuple[float, ...]]
+    sweep: dict[str, Sequence[float]]
     dataset: Dataset
 
     @property
@@ -114,7 +113,7 @@ class Run:
 
 
 def start(
-    folder: Path, agent: str, agent_config: Any, settings: Settings, sweep: dict[str, tuple[float, ...]]
+    folder: Path, agent: str, agent_config: Any, settings: Settings, sweep: dict[str, Sequence[float]]
 ) -> Run:
     """Check everything, load the data, and lay out a new run directory."""
     config.check(agent_config)
@@ -178,7 +177,7 @@ def resume(folder: Path) -> tuple[Run, State | None, np.ndarray | None]:
     module = agents.get(content["agent"])
     settings = config.from_dict(Settings, content["settings"])
     agent_config = config.from_dict(module.Config, content["config"])
-    sweep = {name: tuple(values) for name, values in content["sweep"].items()}
+    sweep: dict[str, Sequence[float]] = {k: tuple(v) for k, v in content["sweep"].items()}
     run = Run(
         folder, content["agent"], agent_config, settings, sweep, load_data(settings.data, settings.reward)
     )
@@ -237,7 +236,7 @@ def go(run: Run, state: State | None = None, alive: np.ndarray | None = None) ->
 
 
 def ways_to_act(rules: tuple[str, ...]) -> list[Acting]:
-    """How policies are evaluated by default: one sample, and the peers' 50 candidates where there is a critic."""
+    """The ways evaluated by default: one sample, and the peers' 50 candidates where there is a critic."""
     return [Acting(), Acting("softmax", 50)] if "softmax" in rules else [Acting()]
 
 

@@ -44,7 +44,7 @@ class Acting(NamedTuple):
     """How a policy turns into one action; every score says which of these it was taken with."""
 
     rule: Literal["single", "softmax", "argmax"] = "single"
-    """`single`: one sample, the paper's words. `softmax`, `argmax`: choose among candidates by the target critic."""
+    """One sample (the paper's words), or a choice among candidates by the target critic."""
     candidates: int = 1
     """Samples to choose from; 1 for `single`."""
     sampling_steps: int | None = None

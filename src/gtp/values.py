@@ -27,7 +27,7 @@ def backup_value(next_q: Array) -> Array:
 
 
 def td_target(reward: Array, bootstrap: Array, next_value: Array, discount: Array | float) -> Array:
-    """r + γ·V(s'), where the episode goes on."""
+    """The Bellman target r + γ·V(s'), without the second term where the episode truly ended."""
     return reward + discount * bootstrap * next_value
 
 
@@ -42,7 +42,7 @@ def expectile_loss(residual: Array, tau: Array | float) -> Array:
 
 
 def advantage_exponent(advantage: Array, eta: Array | float, clip: Array | float) -> Array:
-    """ln w with w(s, a) = exp(η·max(0, A)/(std A + ε)) clipped at `clip` (the paper's Eq. for w has no clip)."""
+    """Logarithm of w(s, a) = exp(η·max(0, A)/(std A + ε)), clipped at `clip` (the paper's w has no clip)."""
     exponent = eta * jnp.maximum(advantage, 0) / (jnp.std(advantage) + 1e-6)
     return jnp.minimum(exponent, jnp.log(clip))
 
@@ -50,7 +50,7 @@ def advantage_exponent(advantage: Array, eta: Array | float, clip: Array | float
 def advantage_weight(
     advantage: Array, eta: Array | float, clip: Array | float, normalise: bool = True
 ) -> Array:
-    """w(s, a), divided by its batch mean if `normalise`; the logarithm keeps huge weights finite until then."""
+    """The weight w(s, a), over its batch mean if `normalise`; logarithms keep huge weights finite."""
     exponent = advantage_exponent(advantage, eta, clip)
     if normalise:
         exponent = exponent - jax.nn.logsumexp(exponent) + jnp.log(exponent.size)

@@ -5,8 +5,8 @@
 One Gaussian per observation cannot stand for several ways of doing a thing: where the data go left or right,
 its mean goes straight on. That is what it is here to show.
 
-Differences from the usual code: σ is a function of the observation, clipped to [e⁻⁵, e²]; no tanh, samples are
-clipped to the action range.
+Differences from the usual code: σ is a function of the observation, clipped to [e⁻⁵, e²]; samples are clipped
+to the action range instead of squashed.
 """
 
 from __future__ import annotations

@@ -17,7 +17,9 @@ What the paper leaves open, and what we do (each a field of the Config):
  3. w is clipped at 100 and divided by its batch mean. Unclipped at η = 5 a batch of 256 is worth 3 samples.
  4. V(s) is the mean of min_j Q_j over a few samples of π⁻.
  5. Losses are means over action dimensions; t, u, s are uniform in index; observations are standardised.
- 6. λ_Flow = 1; θ⁻ moves by 0.005 every 5 updates, as in the peers' code.
+ 6. Both losses carry EDM's weight 1/c_out² of their level, without which small levels are hardly learned.
+ 7. θ⁻ follows θ ten times as fast as the critic's average: levels are learned one through the other.
+ 8. λ_Flow = 1.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ class Config:
     sampling_steps: Count = 5
     """K, jumps of the flow map from noise to action."""
     objective: Literal["trajectory", "shortcut", "meanflow"] = "trajectory"
-    """How long jumps are learned: with a teacher (the paper), by self-consistency, by the mean-flow identity."""
+    """How jumps are learned: with a teacher (the paper), by self-consistency, or the mean-flow identity."""
     teacher: Literal["surrogate", "solver"] = "surrogate"
     """Where ã_u comes from: the closed form a + u·z, or an ODE solver on the EMA denoiser (ablation)."""
     solver: Literal["euler", "heun"] = "euler"
@@ -117,8 +119,8 @@ class Config:
     critic_target_rate: Fraction = 0.005
     """Rate of the critic's moving average φ⁻."""
     actor_target_rate: Fraction = 0.05
-    """Rate of the actor's moving average θ⁻, the teacher. What is learned at one level reaches the next through
-    it, so a slow one needs more updates than a run has (the paper: 0.005)."""
+    """Rate of θ⁻, the actor's moving average and teacher (the paper: 0.005). Levels are learned one through
+    the other by way of it, so a slow one needs more updates than a run has."""
     actor_target_every: Count = 1
     """Updates between two steps of θ⁻ (the peers: 5)."""
     hidden: tuple[int, ...] = (256, 256, 256)

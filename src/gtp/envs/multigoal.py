@@ -43,7 +43,7 @@ def reached(position: np.ndarray) -> np.ndarray:
 
 def fallen(position: np.ndarray) -> np.ndarray:
     """Whether each point has left the bridges."""
-    return (np.abs(position) > BRIDGE).all(-1)
+    return np.all(np.abs(position) > BRIDGE, axis=-1)
 
 
 class MultiGoalVectorEnv(VectorEnv):
@@ -63,8 +63,9 @@ class MultiGoalVectorEnv(VectorEnv):
     def reset(self, *, seed: int | list[int] | None = None, options: dict[str, Any] | None = None):
         """All points back to the origin's neighbourhood; one seed per point makes each reproducible alone."""
         del options
-        seeds = [None if seed is None else seed + i for i in range(self.num_envs)] if _single(seed) else seed
-        starts = [np.random.default_rng(s).normal(0, START_STD, 2) for s in seeds]
+        if seed is None or isinstance(seed, int):
+            seed = [int(s) for s in np.random.SeedSequence(seed).generate_state(self.num_envs)]
+        starts = [np.random.default_rng(s).normal(0, START_STD, 2) for s in seed]
         self._position = np.array(starts, np.float32)
         self._over = np.zeros(self.num_envs, bool)
         self._time = 0
@@ -80,10 +81,6 @@ class MultiGoalVectorEnv(VectorEnv):
         reward = np.where(self._over, 0.0, np.where(fell, -float(LIMIT), -1.0))
         self._over |= terminated | truncated
         return self._position.copy(), reward, terminated, truncated, {"success": goal >= 0, "goal": goal}
-
-
-def _single(seed: int | list[int] | None) -> bool:
-    return seed is None or isinstance(seed, int | np.integer)
 
 
 class MultiGoalEnv(gymnasium.Env):

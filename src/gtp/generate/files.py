@@ -34,7 +34,7 @@ def write_hdf5(path: Path, pieces: list[Piece], metadata: dict[str, str]) -> Non
 
     def write(temporary: Path) -> None:
         with h5py.File(temporary, "w") as file:
-            file.attrs[METADATA] = json.dumps(metadata)
+            file.attrs[METADATA] = np.bytes_(json.dumps(metadata))
             at = 0
             for piece, cut in zip(pieces, cuts, strict=True):
                 for arrays in _taken(piece.paths, cut):
@@ -50,7 +50,7 @@ def write_npz(path: Path, piece: Piece, metadata: dict[str, str]) -> None:
     """Join a piece into one npz in OGBench's layout."""
     parts = list(_taken(piece.paths, _cut(piece)))
     joined: dict[str, Any] = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-    joined[METADATA] = np.array(json.dumps(metadata))
+    joined[METADATA] = np.array(np.bytes_(json.dumps(metadata)))
 
     def write(temporary: Path) -> None:
         with temporary.open("wb") as file:

@@ -27,7 +27,7 @@ Q_METRIC = "q_mean"
 """The metric whose size tells that a critic diverges."""
 
 Q_LIMIT = 1e4
-"""No discount up to 0.999 takes |Q| beyond a thousand times the largest reward; ten times that is divergence."""
+"""No discount up to 0.999 takes |Q| beyond 1000 times the largest reward; ten times that is divergence."""
 
 
 class Members(NamedTuple):
