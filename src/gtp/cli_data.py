@@ -223,14 +223,8 @@ def make(
     """
     from gtp import generate
 
-    written = generate.make(
-        name,
-        out or catalogue.home_of(name),
-        policy=list(policy) or None,
-        steps=steps,
-        seed=seed,
-        workers=workers,
-    )
+    target, policies = out or catalogue.home_of(name), list(policy) or None
+    written = generate.make(name, target, policy=policies, steps=steps, seed=seed, workers=workers)
     if written.suffix == ".hdf5":
         print(generate.compare(name, written))
     print(written)

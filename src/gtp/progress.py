@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 import numpy as np
@@ -21,7 +21,7 @@ Move = Callable[[int, dict[str, np.ndarray], np.ndarray], None]
 
 
 @contextmanager
-def bar(console: Console, label: str, total: int, done: int = 0) -> Iterator[Move]:
+def bar(console: Console, label: str, total: int, done: int = 0) -> Generator[Move, None, None]:
     """A bar of `total` updates; the function it gives is called at each log point."""
     columns = (
         TextColumn("{task.description}"),
@@ -36,11 +36,8 @@ def bar(console: Console, label: str, total: int, done: int = 0) -> Iterator[Mov
 
         def move(step: int, metrics: dict[str, np.ndarray], alive: np.ndarray) -> None:
             living = alive if alive.any() else np.ones_like(alive)
-            words = [
-                f"{word} {metrics[name][living].mean():.3g}"
-                for name, word in SHOWN.items()
-                if name in metrics
-            ]
+            means = {word: metrics[name][living].mean() for name, word in SHOWN.items() if name in metrics}
+            words = [f"{word} {mean:.3g}" for word, mean in means.items()]
             progress.update(task, completed=step, description="  ".join(words))
 
         yield move

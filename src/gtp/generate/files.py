@@ -50,7 +50,7 @@ def write_npz(path: Path, piece: Piece, metadata: dict[str, str]) -> None:
     """Join a piece into one npz in OGBench's layout."""
     parts = list(_taken(piece.paths, _cut(piece)))
     joined: dict[str, Any] = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-    joined[METADATA] = np.array(np.bytes_(json.dumps(metadata)))
+    joined[METADATA] = np.array(json.dumps(metadata))
 
     def write(temporary: Path) -> None:
         with temporary.open("wb") as file:

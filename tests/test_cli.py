@@ -1,0 +1,185 @@
+"""The command line as a user meets it."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from gtp import cli, logs
+
+SMALL = ["--agent.hidden", "16", "16", "--agent.sampling-steps", "2", "--agent.baseline-samples", "1"]
+
+
+def start(*argv: str) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-m", "gtp.cli", *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def own_arrays(path: Path, **changes) -> Path:
+    rng = np.random.default_rng(0)
+    arrays = {
+        "observations": rng.normal(size=(60, 4)).astype(np.float32),
+        "actions": rng.uniform(2, 6, (60, 2)).astype(np.float32),
+        "rewards": rng.normal(size=60).astype(np.float32),
+        "terminals": np.arange(60) % 20 == 19,
+    } | changes
+    np.savez(path, **{k: v for k, v in arrays.items() if v is not None})
+    return path
+
+
+def test_sigkill_and_resume_give_the_uninterrupted_parameters(tmp_path):
+    common = ["train", "gtp", "--data", "toy:multigoal", "--steps", "600", "--log-every", "20"]
+    common += ["--save-every", "40", "--batch-size", "32", "--eval-episodes", "0", "--seeds", "2", *SMALL]
+    process = start(*common, "--out", str(tmp_path / "killed"))
+    while not (tmp_path / "killed" / "checkpoints").is_dir() or not list(
+        (tmp_path / "killed" / "checkpoints").glob("0*")
+    ):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "killed" / "policy").exists()
+    assert cli.main(["train", "gtp", "--resume", str(tmp_path / "killed")]) == 0
+    assert cli.main([*common, "--out", str(tmp_path / "whole")]) == 0
+    killed, whole = (
+        load_file(tmp_path / name / "checkpoints" / "000000600" / "arrays.safetensors")
+        for name in ("killed", "whole")
+    )
+    assert killed.keys() == whole.keys()
+    assert all(np.array_equal(killed[name], whole[name]) for name in whole)
+    assert (tmp_path / "killed" / "metrics.csv").read_text() == (
+        tmp_path / "whole" / "metrics.csv"
+    ).read_text()
+
+
+def test_own_arrays_train_and_act_in_their_own_units(tmp_path, capsys):
+    data = own_arrays(tmp_path / "my.npz")
+    out = tmp_path / "run"
+    settings = ["--steps", "40", "--log-every", "20", "--batch-size", "16", "--seeds", "2"]
+    assert cli.main(["train", "gtp", "--data", str(data), *settings, "--out", str(out), *SMALL]) == 0
+    import gtp
+
+    policy = gtp.load(out)
+    action = policy.act(np.zeros(4))
+    assert action.shape == (2,)
+    many = policy.act(np.zeros((300, 4)), member=1)
+    assert many.shape == (300, 2)
+    assert many.min() >= 2 - 1e-4
+    assert many.max() <= 6 + 1e-4
+    assert many.max() > 5  # Untrained or not, actions fill the data's range and not [-1, 1].
+    with (out / "metrics.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(r["step"], r["seed"]) for r in rows] == [("20", "0"), ("20", "1"), ("40", "0"), ("40", "1")]
+    config = json.loads((out / "config.json").read_text())
+    assert config["data"]["transitions"] == 60
+    assert config["data"]["fingerprint"]
+    # The directory is never overwritten.
+    capsys.readouterr()
+    assert cli.main(["train", "gtp", "--data", str(data), "--out", str(out)]) == 2
+    assert "exists already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"rewards": None}, "rewards"),
+        ({"actions": np.zeros((59, 2), np.float32)}, "59"),
+        ({"observations": np.full((60, 4), np.nan, np.float32)}, "observations"),
+        ({"terminals": None}, "terminals"),
+    ],
+)
+def test_faulty_arrays_get_one_sentence(tmp_path, capsys, changes, words):
+    data = own_arrays(tmp_path / "bad.npz", **changes)
+    assert cli.main(["train", "gtp", "--data", str(data), "--out", str(tmp_path / "run")]) == 2
+    message = capsys.readouterr().err.strip()
+    assert words in message
+    assert len(message.splitlines()) == 1
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["nonsense"], "no command"),
+        (["train", "nobody"], "no agent"),
+        (["train", "gtp", "--data", "toy:nowhere"], "toy"),
+        (["train", "gtp", "--data", "toy:multigoal", "--agent.eta", "-1"], "eta must be 0 or more"),
+        (["train", "gtp", "--data", "toy:multigoal", "--agent.eta", "1", "nan"], "eta must be 0 or more"),
+        (["train", "gtp", "--data", "toy:multigoal", "--steps", "1500"], "multiple"),
+        (["train", "gtp", "--data", "toy:multigoal", "--agent.levels-start", "2000"], "levels_end"),
+        (["train", "gtp", "--data", "toy:multigoal", "--preset", "paper"], "says nothing"),
+        (["train", "bc", "--data", "toy:multigoal", "--preset", "paper"], "no preset"),
+        (["train", "gtp", "--resume", "nowhere"], "not a run"),
+        (["eval", "nowhere"], "no run"),
+        (["presets", "nobody"], "no presets"),
+    ],
+)
+def test_mistakes_get_one_sentence_and_exit_2(argv, words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(argv) == 2
+    message = capsys.readouterr().err.strip()
+    assert words in message
+    assert len(message.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("argv", [["train", "gtp", "--data", "toy:multigoal", "--agent.etta", "1"]])
+def test_an_unknown_field_is_an_error(argv, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        cli.main(argv)
+    assert stop.value.code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_is_the_manual(capsys):
+    for argv, words in (
+        ([], "gtp demo"),
+        (["train"], "gtp"),
+        (["train", "gtp", "--help"], "temperature of the advantage weight"),
+    ):
+        try:
+            assert cli.main(argv) == 0
+        except SystemExit as stop:
+            assert stop.code == 0
+        assert words in capsys.readouterr().out
+
+
+def test_eval_repeats_the_episodes_of_training(tmp_path, capsys):
+    out = tmp_path / "run"
+    settings = ["--steps", "40", "--log-every", "40", "--batch-size", "16", "--eval-episodes", "6"]
+    sweep = ["--agent.eta", "0", "1", "--agent.t-max", "20"]
+    assert (
+        cli.main(["train", "gtp", "--data", "toy:multigoal", *settings, *SMALL, *sweep, "--out", str(out)])
+        == 0
+    )
+    capsys.readouterr()
+    assert cli.main(["eval", str(out), "--episodes", "6", "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    trained = logs.read(out / "eval.csv")
+    assert len(trained) == 2 * 2 * 6
+    assert [{k: str(v) for k, v in row.items()} for row in again] == trained
+    assert {row["act"] for row in trained} == {"single", "softmax"}
+    assert {row["sampling_steps"] for row in trained} == {"2"}
+
+
+def test_presets_are_commands_that_parse(capsys):
+    assert cli.main(["presets", "gtp"]) == 0
+    commands = capsys.readouterr().out.splitlines()
+    assert "gtp train gtp --data d4rl:hopper-medium-v2 --preset paper --seeds 5" in commands
+    from gtp import agents, config, presets, run
+
+    for cells in presets.PRESETS.values():
+        for by_data in cells.values():
+            for preset in by_data.values():
+                config.check(agents.get("gtp").Config(**preset.agent))
+                config.check(run.Settings(data="x", **preset.settings))
