@@ -142,16 +142,14 @@ def test_an_unknown_field_is_an_error(argv, capsys, tmp_path, monkeypatch):
 
 
 def test_help_is_the_manual(capsys):
-    for argv, words in (
-        ([], "gtp demo"),
-        (["train"], "gtp"),
-        (["train", "gtp", "--help"], "temperature of the advantage weight"),
-    ):
-        try:
-            assert cli.main(argv) == 0
-        except SystemExit as stop:
-            assert stop.code == 0
-        assert words in capsys.readouterr().out
+    assert cli.main([]) == 0
+    assert "gtp demo" in capsys.readouterr().out
+    assert cli.main(["train"]) == 0
+    assert "Generative Trajectory Policies" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["train", "gtp", "--help"])
+    assert stop.value.code == 0
+    assert "temperature of the advantage weight" in capsys.readouterr().out
 
 
 def test_eval_repeats_the_episodes_of_training(tmp_path, capsys):

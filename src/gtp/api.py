@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def train(
     module = agents.get(agent)
     options = dict(agent_options or {})
     numbers = config.sweepable(module.Config)
-    sweep = {
+    sweep: dict[str, Sequence[float]] = {
         k: tuple(options.pop(k))
         for k in list(options)
         if k in numbers and isinstance(options[k], list | tuple)

@@ -85,6 +85,13 @@ def flags(cls: Any, defaults: dict[str, Any], several: list[str]) -> type:
     return dataclasses.make_dataclass(cls.__name__, fields, frozen=True)
 
 
+def _unnamed(kind: Any) -> Any:
+    """Flags of a group without the group's name in front."""
+    import tyro
+
+    return Annotated[kind, tyro.conf.arg(name="")]
+
+
 def train(argv: list[str]) -> int:
     """`gtp train AGENT …`."""
     from gtp import agents
@@ -120,7 +127,7 @@ def train(argv: list[str]) -> int:
     everything = dataclasses.make_dataclass(
         "Train",
         [
-            ("settings", Annotated.__class_getitem__((settings_flags, tyro.conf.arg(name="")))),
+            ("settings", _unnamed(settings_flags)),
             ("out", Annotated[Path | None, tyro.conf.arg(help=help_out)], dataclasses.field(default=None)),
             ("agent", agent_flags, dataclasses.field(default_factory=agent_flags)),
         ],
