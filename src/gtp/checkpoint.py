@@ -45,7 +45,7 @@ def save(folder: Path, tree: Any, meta: dict[str, Any]) -> None:
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
-    save_file({name: np.ascontiguousarray(leaf) for name, leaf in names(tree).items()}, temporary / ARRAYS)
+    save_file({name: np.array(leaf, order="C") for name, leaf in names(tree).items()}, temporary / ARRAYS)
     write_json(temporary / META, {"format": FORMAT} | meta)
     with (temporary / ARRAYS).open("rb") as file:
         os.fsync(file.fileno())
