@@ -46,7 +46,7 @@ def test_sigkill_and_resume_give_the_uninterrupted_parameters(tmp_path):
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    process.communicate()
     assert not (tmp_path / "killed" / "policy").exists()
     assert cli.main(["train", "gtp", "--resume", str(tmp_path / "killed")]) == 0
     assert cli.main([*common, "--out", str(tmp_path / "whole")]) == 0
@@ -75,7 +75,7 @@ def test_own_arrays_train_and_act_in_their_own_units(tmp_path, capsys):
     assert many.shape == (300, 2)
     assert many.min() >= 2 - 1e-4
     assert many.max() <= 6 + 1e-4
-    assert many.max() > 5  # Untrained or not, actions fill the data's range and not [-1, 1].
+    assert 3 < many.mean() < 5  # The middle of the data's range, not of [-1, 1].
     with (out / "metrics.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(r["step"], r["seed"]) for r in rows] == [("20", "0"), ("20", "1"), ("40", "0"), ("40", "1")]
