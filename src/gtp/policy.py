@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
@@ -37,6 +38,7 @@ class Policy:
     def __init__(self, make: Make, config: Any, params: Any, about: dict[str, Any]):
         """`about` is what `Run.about` tells: steps, members, action bounds, shapes."""
         self.params, self.about, self.obs_shape = params, about, tuple(about["obs_shape"])
+        self._members: dict[int, Any] = {}
         self._make = lambda swept: make(dataclasses.replace(config, **swept), about["steps"])
         self._swept = [{k: v for k, v in label.items() if k != "seed"} for label in about["members"]]
         self._low, self._high = (np.asarray(about[k], np.float32) for k in ("action_low", "action_high"))
@@ -44,32 +46,47 @@ class Policy:
         self._compiled: dict[Acting, Callable[..., Any]] = {}
         self._calls = 0
 
+    def with_params(self, params: Any, step: int) -> Policy:
+        """The same policy after more training; what is compiled stays compiled."""
+        later = copy.copy(self)
+        later.params, later.about, later._members = params, self.about | {"step": step}, {}
+        return later
+
+    def _member(self, member: int) -> Any:
+        """Parameters of one member, cut out of the stack once."""
+        if member not in self._members:
+            self._members[member] = take(self.params, member)
+        return self._members[member]
+
     def function(self, acting: Acting) -> Callable[..., Any]:
-        """(params of one member, its swept values, observations, key) -> actions in the data's units."""
+        """(params of one member, its swept values, observations, key, time) -> actions in the data's units."""
         if acting not in self._compiled:
             check_acting(acting, self.rules)
 
-            def run(params: Any, swept: dict[str, Any], obs: Any, key: Any) -> Any:
+            def run(params: Any, swept: dict[str, Any], obs: Any, key: Any, time: Any) -> Any:
+                key = jax.random.fold_in(key, time)
                 action = self._make(swept).act(params, obs, key, acting)
                 return self._low + (action + 1) / 2 * (self._high - self._low)
 
             self._compiled[acting] = jax.jit(run)
         return self._compiled[acting]
 
-    def act(self, obs: np.ndarray, acting: Acting = SINGLE, member: int = 0, key: Any = None) -> np.ndarray:
+    def act(
+        self, obs: np.ndarray, acting: Acting = SINGLE, member: int = 0, key: Any = None, time: int = 0
+    ) -> np.ndarray:
         """Actions for one observation or a batch of them, in the units of the data.
 
-        Without a `key`, calls draw from one fixed sequence of random numbers.
+        The draw depends on `key` and `time`; without a key, calls follow one fixed sequence.
         """
         obs = np.asarray(obs, np.float32)
         batched = obs[None] if obs.shape == self.obs_shape else obs
         if batched.shape[1:] != self.obs_shape:
             raise UserError(f"observations of shape {obs.shape} do not fit this policy's {self.obs_shape}")
         if key is None:
-            key = jax.random.fold_in(jax.random.key(0), self._calls)
+            key, time = jax.random.key(0), self._calls
             self._calls += 1
-        params, swept = take(self.params, member), self._swept[member]
-        action = np.asarray(self.function(acting)(params, swept, batched, key))
+        run = self.function(acting)
+        action = np.asarray(run(self._member(member), self._swept[member], batched, key, time))
         return action[0] if obs.shape == self.obs_shape else action
 
 

@@ -202,6 +202,7 @@ def go(run: Run, state: State | None = None, alive: np.ndarray | None = None) ->
     for name in ("metrics.csv", "eval.csv"):
         logs.cut(run.folder / name, done)
     labels = run.members.labels()
+    pi = policy.Policy(agents.get(run.agent).make, run.config, None, run.about())
     reports = training.train(
         agents.get(run.agent).make,
         run.config,
@@ -225,7 +226,7 @@ def go(run: Run, state: State | None = None, alive: np.ndarray | None = None) ->
         )
         last = step == settings.steps or not report.alive.any()
         if (settings.eval_every and step % settings.eval_every == 0) or last:
-            logs.append(run.folder / "eval.csv", evaluation(run, report))
+            logs.append(run.folder / "eval.csv", evaluation(run, pi, report))
         if step % settings.save_every == 0 or report.stopped or last:
             meta = {"step": step, "alive": report.alive.tolist()}
             checkpoint.save(checkpoints / f"{step:09d}", report.state, meta)
@@ -240,13 +241,12 @@ def ways_to_act(rules: tuple[str, ...]) -> list[Acting]:
     return [Acting(), Acting("softmax", 50)] if "softmax" in rules else [Acting()]
 
 
-def evaluation(run: Run, report: training.Report) -> list[dict[str, Any]]:
+def evaluation(run: Run, pi: policy.Policy, report: training.Report) -> list[dict[str, Any]]:
     """Rows of one evaluation of every living member; none where there is no environment."""
     if run.env is None or run.settings.eval_episodes == 0:
         return []
-    about = run.about() | {"step": report.step}
-    pi = policy.Policy(agents.get(run.agent).make, run.config, report.state.params, about)
     who = [int(i) for i in np.flatnonzero(report.alive)]
+    pi = pi.with_params(report.state.params, report.step)
     return score(pi, run.env, run.settings.eval_episodes, who)
 
 
@@ -268,7 +268,7 @@ def score(
             key = jax.random.fold_in(jax.random.key(EVAL_SEED), label["seed"])
 
             def act(obs: np.ndarray, time: int, acting: Any = acting, member: int = member, key: Any = key):
-                return pi.act(obs, acting, member, jax.random.fold_in(key, time))
+                return pi.act(obs, acting, member, key, time)
 
             variant = " ".join(f"{name}={value:g}" for name, value in label.items() if name != "seed")
             names = about | {"seed": label["seed"], "variant": variant}
