@@ -59,7 +59,7 @@ class Policy:
         return self._members[member]
 
     def function(self, acting: Acting) -> Callable[..., Any]:
-        """(params of one member, its swept values, observations, key, time) -> actions in the data's units."""
+        """(a member's params and swept values, observations, key, time) -> actions in the data's units."""
         if acting not in self._compiled:
             check_acting(acting, self.rules)
 
