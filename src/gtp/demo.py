@@ -1,0 +1,165 @@
+"""`gtp demo`: the paper's multi-goal experiment from nothing to a picture, in a few minutes on two cores.
+
+A demonstrator walks to one of four equally good goals. GTP and its behaviour-cloning form GTP-BC learn to walk
+to all four; a Gaussian policy, which can only aim between them, walks off the bridges.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gtp import demo_plot, flow, train
+from gtp.agents import bc, gtp
+from gtp.data import toy
+from gtp.envs import multigoal
+from gtp.noise import sampling_grid
+from gtp.types import Acting, Array, Transition
+
+Progress = Callable[[str, int, int, dict[str, float]], None]
+"""(what trains, step, steps in all, metrics), called at every log point."""
+
+JUMPS = (1, 2, 5)
+"""The K at which policies are shown."""
+GTP = gtp.Config(
+    sampling_steps=2,
+    baseline_samples=1,
+    t_max=5.0,
+    actor_lr=1e-3,
+    critic_lr=1e-3,
+    hidden=(64, 64, 64),
+)
+GTP_STEPS = 10_000
+BC = bc.Config()
+BC_STEPS = 4_000
+BATCH = 256
+LOG_EVERY = 200
+
+
+class Rollout(NamedTuple):
+    """Episodes side by side."""
+
+    positions: np.ndarray
+    """(time, episodes, 2); a point stays where its episode ended."""
+    goal: np.ndarray
+    """Index of the goal each episode reached, -1 for none."""
+    success: np.ndarray
+    """Whether each episode reached a goal."""
+
+    def figures(self) -> dict[str, Any]:
+        """The share of successful episodes, and of episodes that reached each goal."""
+        shares = [float(np.mean(self.goal == i)) for i in range(len(multigoal.GOALS))]
+        return {"success": float(self.success.mean()), "goals": shares}
+
+
+def rollout(act: Callable[[Array, Array], Array], episodes: int = 1000, seed: int = 0) -> Rollout:
+    """Let a policy `act(obs, key)` walk, many points at once."""
+    env = multigoal.MultiGoalVectorEnv(episodes)
+    obs, _ = env.reset(seed=seed)
+    key = jax.random.key(seed)
+    positions, goal = [obs], np.full(episodes, -1)
+    for step in range(multigoal.LIMIT):
+        action = np.asarray(act(obs, jax.random.fold_in(key, step)))
+        obs, _, _, _, info = env.step(action)
+        positions.append(obs)
+        goal = info["goal"]
+    return Rollout(np.stack(positions), goal, goal >= 0)
+
+
+def generative_trajectories(
+    params: gtp.Params, config: gtp.Config, steps: int = 5, samples: int = 300, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Actions at the origin on their way from noise: ((levels, samples, 2), the levels)."""
+    noise = config.noise()
+    grid = sampling_grid(steps, noise, config.sampling_grid)
+    obs = params.normaliser(jnp.zeros((samples, 2)))
+    phi = flow.endpoint(params.actor.bind(obs), noise)
+    z = jax.random.normal(jax.random.key(seed), (samples, 2))
+    return np.asarray(flow.trajectory(phi, grid[0] * z, grid)), np.asarray(grid)
+
+
+def paths(data: Transition) -> np.ndarray:
+    """A log's positions as (time, episodes, 2), each episode's last repeated to the end."""
+    starts = np.flatnonzero(np.r_[True, (data.obs[1:] != data.next_obs[:-1]).any(-1)])
+    episodes = [
+        np.concatenate([obs, after[-1:]])
+        for obs, after in zip(
+            np.split(data.obs, starts[1:]), np.split(data.next_obs, starts[1:]), strict=True
+        )
+    ]
+    longest = max(map(len, episodes))
+    return np.stack([np.pad(e, ((0, longest - len(e)), (0, 0)), mode="edge") for e in episodes], axis=1)
+
+
+def run(out: Path, progress: Progress) -> dict[str, Any]:
+    """Train, roll out, write demo.png and figures.json into `out`, and return the figures."""
+    started = time.monotonic()
+    out.mkdir(parents=True, exist_ok=True)
+    data = toy.load("multigoal").transitions
+
+    # GTP and GTP-BC differ in one number, so they train as one program.
+    walkers = trained("GTP and GTP-BC", gtp, GTP, data, {"eta": [GTP.eta, 0.0]}, GTP_STEPS, progress)
+    (gaussian,) = trained("Gaussian BC", bc, BC, data, {}, BC_STEPS, progress)
+
+    figures: dict[str, Any] = {}
+    shown: dict[str, Rollout] = {}
+    agent = gtp.make(GTP, GTP_STEPS)
+    for name, title, params in zip(("gtp", "gtp_bc"), ("GTP", "GTP-BC"), walkers, strict=True):
+        figures[name] = {}
+        for k in JUMPS:
+            act = jax.jit(partial(agent.act, params, acting=Acting(sampling_steps=k)))
+            shown[f"{title}, K = {k}"] = walk = rollout(act)
+            figures[name][f"K={k}"] = walk.figures()
+    act = jax.jit(partial(bc.make(BC, BC_STEPS).act, gaussian, acting=Acting()))
+    shown["Gaussian BC"] = rollout(act)
+    figures["bc"] = shown["Gaussian BC"].figures()
+
+    for k in JUMPS[:-1]:
+        del shown[f"GTP-BC, K = {k}"]
+    generative, levels = generative_trajectories(walkers[0], GTP, JUMPS[-1])
+    demo_plot.draw(
+        out / "demo.png",
+        paths(data),
+        {name: walk.positions for name, walk in shown.items()},
+        generative,
+        {name: walk.figures() for name, walk in shown.items()},
+        levels,
+    )
+    figures["seconds"] = round(time.monotonic() - started, 1)
+    write_json(out / "figures.json", figures)
+    return figures
+
+
+def trained(
+    title: str,
+    agent: Any,
+    config: Any,
+    data: Transition,
+    sweep: dict[str, list[float]],
+    steps: int,
+    progress: Progress,
+) -> list[Any]:
+    """The parameters of each member after training."""
+    who = train.members([0], sweep)
+    for report in train.train(
+        agent.make, config, data, who, steps=steps, batch_size=BATCH, log_every=LOG_EVERY
+    ):
+        metrics = {name: float(values[0]) for name, values in report.metrics.items()}
+        progress(title, report.step, steps, metrics)
+    return [train.take(report.state.params, i) for i in range(len(who.seeds))]
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write all of it or nothing."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(json.dumps(content, indent=2) + "\n")
+    os.replace(temporary, path)
