@@ -1,7 +1,7 @@
 """`gtp demo`: the paper's multi-goal experiment from nothing to a picture, in a few minutes on two cores.
 
-A demonstrator walks to one of four equally good goals. GTP and its behaviour-cloning form GTP-BC learn to walk
-to all four; a Gaussian policy, which can only aim between them, walks off the bridges.
+A demonstrator walks to one of four equally good goals. GTP and GTP-BC, its behaviour-cloning form, learn to
+walk to all four; a Gaussian policy, which can only aim between them, walks off the bridges.
 """
 
 from __future__ import annotations

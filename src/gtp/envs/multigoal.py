@@ -6,7 +6,9 @@ goal ends the episode, a success; stepping off the bridges ends it too, at the p
 steps the episode is cut. Everything is numpy and vectorised over points.
 
 The bridges are ours. Without them a Gaussian policy does well: it matches the first two moments of the
-demonstrations, and a free point diffuses away from the origin just as fast with either.
+demonstrations, and a free point diffuses away from the origin just as fast with either. Steps are long for a
+reason too: one is enough to leave the neighbourhood of the origin, where every policy that remembers nothing
+must choose its goal anew.
 """
 
 from __future__ import annotations
@@ -17,12 +19,12 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-SPEED = 0.4
-DISTANCE = 5.0
-RADIUS = 0.5
-LIMIT = 40
+SPEED = 1.0
+DISTANCE = 3.0
+RADIUS = 0.6
+LIMIT = 20
 START_STD = 0.1
-BRIDGE = 0.8
+BRIDGE = 0.5
 GOALS = DISTANCE * np.array([[1, 0], [0, 1], [-1, 0], [0, -1]], np.float32)
 
 _BOX = DISTANCE + LIMIT * SPEED
