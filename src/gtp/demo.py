@@ -17,31 +17,37 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
 
-from gtp import demo_plot, flow, train
+from gtp import demo_plot, flow, training
 from gtp.agents import bc, gtp
 from gtp.data import toy
 from gtp.envs import multigoal
+from gtp.errors import UserError
 from gtp.noise import sampling_grid
+from gtp.progress import bar
 from gtp.types import Acting, Array, Transition
-
-Progress = Callable[[str, int, int, dict[str, float]], None]
-"""(what trains, step, steps in all, metrics), called at every log point."""
 
 JUMPS = (1, 2, 5)
 """The K at which policies are shown."""
 GTP = gtp.Config(
     sampling_steps=2,
-    baseline_samples=1,
-    t_max=5.0,
+    # One V(s) for all: the few policy samples a demo can afford would make the advantages noise.
+    baseline="expectile",
+    expectile=0.5,
+    # Actions spread by 0.65. Levels far above or below choose nothing here, and cost as much as the others.
+    t_min=0.02,
+    t_max=2.5,
+    sigma_data=0.65,
     actor_lr=1e-3,
     critic_lr=1e-3,
     hidden=(64, 64, 64),
 )
-GTP_STEPS = 10_000
+GTP_STEPS, GTP_BATCH = 20_000, 128
 BC = bc.Config()
-BC_STEPS = 4_000
-BATCH = 256
+BC_STEPS, BC_BATCH = 4_000, 256
 LOG_EVERY = 200
 
 
@@ -59,6 +65,39 @@ class Rollout(NamedTuple):
         """The share of successful episodes, and of episodes that reached each goal."""
         shares = [float(np.mean(self.goal == i)) for i in range(len(multigoal.GOALS))]
         return {"success": float(self.success.mean()), "goals": shares}
+
+
+class Plan(NamedTuple):
+    """What to train, and how long."""
+
+    title: str
+    make: training.Make
+    config: Any
+    steps: int
+    batch_size: int
+    sweep: dict[str, list[float]]
+
+    def train(self, data: Transition, seed: int, console: Console) -> list[Any]:
+        """The parameters of each member of the sweep after training."""
+        who = training.members([seed], self.sweep)
+        reports = training.train(
+            self.make,
+            self.config,
+            data,
+            who,
+            steps=self.steps,
+            batch_size=self.batch_size,
+            log_every=LOG_EVERY,
+        )
+        console.print(f"[bold]{self.title}[/]")
+        with bar(console, "compiling", self.steps) as move:
+            for report in reports:
+                move(report.step, report.metrics, report.alive)
+                for why in report.stopped.values():
+                    raise UserError(
+                        f"the demo's training of {self.title} failed at update {report.step}: {why}"
+                    )
+        return [training.take(report.state.params, i) for i in range(len(who.seeds))]
 
 
 def rollout(act: Callable[[Array, Array], Array], episodes: int = 1000, seed: int = 0) -> Rollout:
@@ -100,15 +139,17 @@ def paths(data: Transition) -> np.ndarray:
     return np.stack([np.pad(e, ((0, longest - len(e)), (0, 0)), mode="edge") for e in episodes], axis=1)
 
 
-def run(out: Path, progress: Progress) -> dict[str, Any]:
+def run(out: Path, console: Console, seed: int = 0) -> dict[str, Any]:
     """Train, roll out, write demo.png and figures.json into `out`, and return the figures."""
     started = time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
     data = toy.load("multigoal").transitions
 
     # GTP and GTP-BC differ in one number, so they train as one program.
-    walkers = trained("GTP and GTP-BC", gtp, GTP, data, {"eta": [GTP.eta, 0.0]}, GTP_STEPS, progress)
-    (gaussian,) = trained("Gaussian BC", bc, BC, data, {}, BC_STEPS, progress)
+    plan = Plan("GTP and GTP-BC", gtp.make, GTP, GTP_STEPS, GTP_BATCH, {"eta": [GTP.eta, 0.0]})
+    walkers = plan.train(data, seed, console)
+    plan = Plan("Gaussian BC", bc.make, BC, BC_STEPS, BC_BATCH, {})
+    (gaussian,) = plan.train(data, seed, console)
 
     figures: dict[str, Any] = {}
     shown: dict[str, Rollout] = {}
@@ -139,23 +180,21 @@ def run(out: Path, progress: Progress) -> dict[str, Any]:
     return figures
 
 
-def trained(
-    title: str,
-    agent: Any,
-    config: Any,
-    data: Transition,
-    sweep: dict[str, list[float]],
-    steps: int,
-    progress: Progress,
-) -> list[Any]:
-    """The parameters of each member after training."""
-    who = train.members([0], sweep)
-    for report in train.train(
-        agent.make, config, data, who, steps=steps, batch_size=BATCH, log_every=LOG_EVERY
-    ):
-        metrics = {name: float(values[0]) for name, values in report.metrics.items()}
-        progress(title, report.step, steps, metrics)
-    return [train.take(report.state.params, i) for i in range(len(who.seeds))]
+def table(figures: dict[str, Any]) -> Table:
+    """The figures as they are printed."""
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("policy")
+    for name in ("K", "success", "right", "up", "left", "down"):
+        table.add_column(name, justify="right")
+    rows = [
+        (title, key.removeprefix("K="), values)
+        for title, name in (("GTP", "gtp"), ("GTP-BC", "gtp_bc"))
+        for key, values in figures[name].items()
+    ]
+    for title, jumps, values in [*rows, ("Gaussian BC", "", figures["bc"])]:
+        numbers = (values["success"], *values["goals"])
+        table.add_row(title, jumps, *(f"{number:.3f}" for number in numbers))
+    return table
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
