@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ from gtp.envs import multigoal
 from gtp.errors import UserError
 from gtp.noise import sampling_grid
 from gtp.progress import bar
-from gtp.types import Acting, Array, Transition
+from gtp.types import Acting, Agent, Array, Transition
 
 JUMPS = (1, 2, 5)
 """The K at which policies are shown."""
@@ -75,7 +75,7 @@ class Plan(NamedTuple):
     config: Any
     steps: int
     batch_size: int
-    sweep: dict[str, list[float]]
+    sweep: dict[str, Sequence[float]]
 
     def train(self, data: Transition, seed: int, console: Console) -> list[Any]:
         """The parameters of each member of the sweep after training."""
@@ -112,6 +112,11 @@ def rollout(act: Callable[[Array, Array], Array], episodes: int = 1000, seed: in
         positions.append(obs)
         goal = info["goal"]
     return Rollout(np.stack(positions), goal, goal >= 0)
+
+
+def policy(agent: Agent, acting: Acting) -> Callable[[Any, Array, Array], Array]:
+    """The compiled act(params, obs, key)."""
+    return jax.jit(lambda params, obs, key: agent.act(params, obs, key, acting))
 
 
 def generative_trajectories(
@@ -151,21 +156,19 @@ def run(out: Path, console: Console, seed: int = 0) -> dict[str, Any]:
     plan = Plan("Gaussian BC", bc.make, BC, BC_STEPS, BC_BATCH, {})
     (gaussian,) = plan.train(data, seed, console)
 
-    figures: dict[str, Any] = {}
+    figures: dict[str, Any] = {"gtp": {}, "gtp_bc": {}}
     shown: dict[str, Rollout] = {}
     agent = gtp.make(GTP, GTP_STEPS)
-    for name, title, params in zip(("gtp", "gtp_bc"), ("GTP", "GTP-BC"), walkers, strict=True):
-        figures[name] = {}
-        for k in JUMPS:
-            act = jax.jit(partial(agent.act, params, acting=Acting(sampling_steps=k)))
-            shown[f"{title}, K = {k}"] = walk = rollout(act)
-            figures[name][f"K={k}"] = walk.figures()
-    act = jax.jit(partial(bc.make(BC, BC_STEPS).act, gaussian, acting=Acting()))
-    shown["Gaussian BC"] = rollout(act)
+    for k in JUMPS:
+        act = policy(agent, Acting(sampling_steps=k))
+        ours, cloned = (rollout(partial(act, params)) for params in walkers)
+        figures["gtp"][f"K={k}"], figures["gtp_bc"][f"K={k}"] = ours.figures(), cloned.figures()
+        shown[f"GTP, K = {k}"] = ours
+        if k == JUMPS[-1]:
+            shown[f"GTP-BC, K = {k}"] = cloned
+    shown["Gaussian BC"] = rollout(partial(policy(bc.make(BC, BC_STEPS), Acting()), gaussian))
     figures["bc"] = shown["Gaussian BC"].figures()
 
-    for k in JUMPS[:-1]:
-        del shown[f"GTP-BC, K = {k}"]
     generative, levels = generative_trajectories(walkers[0], GTP, JUMPS[-1])
     demo_plot.draw(
         out / "demo.png",

@@ -44,7 +44,7 @@ def draw(
         figures: For each rollout's name its `success` and its `goals`, the share of each goal.
         levels: Noise levels of `generative`, for its labels.
     """
-    style = {"font.family": "DejaVu Sans", "text.color": INK, "axes.titlecolor": INK}
+    style: Any = {"font.family": "DejaVu Sans", "text.color": INK, "axes.titlecolor": INK}
     with matplotlib.rc_context(style):
         figure = Figure(figsize=(12, 6.7), dpi=150, facecolor=PAPER)
         *below, beside = rollouts

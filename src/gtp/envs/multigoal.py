@@ -13,6 +13,7 @@ must choose its goal anew.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -45,7 +46,7 @@ def reached(position: np.ndarray) -> np.ndarray:
 
 def fallen(position: np.ndarray) -> np.ndarray:
     """Whether each point has left the bridges."""
-    return (np.abs(position) > BRIDGE).all(-1)
+    return np.min(np.abs(position), axis=-1) > BRIDGE
 
 
 class MultiGoalVectorEnv(VectorEnv):
@@ -65,7 +66,7 @@ class MultiGoalVectorEnv(VectorEnv):
     def reset(self, *, seed: int | list[int] | None = None, options: dict[str, Any] | None = None):
         """All points back to the origin's neighbourhood; one seed per point makes each reproducible alone."""
         del options
-        seeds = [None if seed is None else seed + i for i in range(self.num_envs)] if _single(seed) else seed
+        seeds = _seeds(seed, self.num_envs)
         starts = [np.random.default_rng(s).normal(0, START_STD, 2) for s in seeds]
         self._position = np.array(starts, np.float32)
         self._over = np.zeros(self.num_envs, bool)
@@ -84,8 +85,13 @@ class MultiGoalVectorEnv(VectorEnv):
         return self._position.copy(), reward, terminated, truncated, {"success": goal >= 0, "goal": goal}
 
 
-def _single(seed: int | list[int] | None) -> bool:
-    return seed is None or isinstance(seed, int | np.integer)
+def _seeds(seed: int | list[int] | None, count: int) -> Sequence[int | None]:
+    """One seed per point, as gymnasium's vector environments count them."""
+    if seed is None:
+        return [None] * count
+    if isinstance(seed, int | np.integer):
+        return [int(seed) + i for i in range(count)]
+    return seed
 
 
 class MultiGoalEnv(gymnasium.Env):
