@@ -20,6 +20,7 @@ from gtp.envs import multigoal
 INK, FAINT, PAPER, SEA, GROUND = "#1f2933", "#7b8794", "#ffffff", "#eef2f6", "#ffffff"
 GOAL_COLOURS = ("#2f6fde", "#e08a00", "#12977b", "#8a4fc9")
 """One colour for each goal, in the order of `multigoal.GOALS`."""
+ARROWS = "→↑←↓"
 FAILED = "#d7263d"
 PATHS = 250
 """Episodes drawn in a panel; the figures count all of them."""
@@ -70,8 +71,10 @@ def draw(
 
 def caption(figures: Mapping[str, Any]) -> str:
     """Success and the goals' shares, in a line."""
-    shares = " ".join(f"{100 * share:.0f}" for share in figures["goals"])
-    return f"{100 * figures['success']:.1f} % succeed · goals {shares} %"
+    shares = "  ".join(
+        f"{arrow}{100 * share:.0f}" for arrow, share in zip(ARROWS, figures["goals"], strict=True)
+    )
+    return f"{100 * figures['success']:.1f} % succeed:  {shares}"
 
 
 def heading(axes: Axes, title: str, subtitle: str) -> None:
