@@ -37,6 +37,8 @@ GTP = gtp.Config(
     # One V(s) for all: the few policy samples a demo can afford would make the advantages noise.
     baseline="expectile",
     expectile=0.5,
+    # All steps here are about equally good; uncapped, a few would make up for half of a batch.
+    weight_clip=4.0,
     # Actions spread by 0.65. Levels far above or below choose nothing here, and cost as much as the others.
     t_min=0.02,
     t_max=2.5,
@@ -45,7 +47,7 @@ GTP = gtp.Config(
     critic_lr=1e-3,
     hidden=(64, 64, 64),
 )
-GTP_STEPS, GTP_BATCH = 20_000, 128
+GTP_STEPS, GTP_BATCH = 25_000, 128
 BC = bc.Config()
 BC_STEPS, BC_BATCH = 4_000, 256
 LOG_EVERY = 200

@@ -14,7 +14,7 @@ from gtp.envs import multigoal
 from gtp.errors import UserError
 
 EPISODES = 4000
-WANDER = 0.15
+WANDER = 0.13
 """Standard deviation of the heading's error, in radians."""
 SPEEDS = (0.85, 1.0)
 """Between which a step's speed varies."""

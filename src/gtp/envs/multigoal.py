@@ -25,7 +25,7 @@ DISTANCE = 3.0
 RADIUS = 0.6
 LIMIT = 20
 START_STD = 0.1
-BRIDGE = 0.5
+BRIDGE = 0.45
 GOALS = DISTANCE * np.array([[1, 0], [0, 1], [-1, 0], [0, -1]], np.float32)
 
 _BOX = DISTANCE + LIMIT * SPEED
