@@ -59,6 +59,15 @@ def test_stepping_off_the_bridges_ends_the_episode_at_a_price():
     assert not info["success"].any()
 
 
+def test_a_goal_is_firm_ground():
+    beside = GOALS[0] + (BRIDGE + RADIUS) / 2 * UP
+    _, reward, terminated, _, info = world(beside).step(STILL[None])
+    assert info["goal"].tolist() == [0]
+    assert terminated.tolist() == [True]
+    assert reward.tolist() == [-1]
+    assert not multigoal.fallen(beside)
+
+
 def test_the_time_limit_cuts_and_what_is_over_stays_over():
     env = world((0, 0), GOALS[0] - RADIUS * RIGHT)
     rewards, cuts = [], []

@@ -45,8 +45,8 @@ def reached(position: np.ndarray) -> np.ndarray:
 
 
 def fallen(position: np.ndarray) -> np.ndarray:
-    """Whether each point has left the bridges."""
-    return np.min(np.abs(position), axis=-1) > BRIDGE
+    """Whether each point has left the bridges; a goal's disc is firm ground."""
+    return (np.min(np.abs(position), axis=-1) > BRIDGE) & (reached(position) < 0)
 
 
 class MultiGoalVectorEnv(VectorEnv):
