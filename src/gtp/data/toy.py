@@ -1,8 +1,8 @@
 """Data for the built-in worlds, made on the spot.
 
-`toy:multigoal`: a demonstrator picks one of the four goals at random and walks there, wandering: its heading
-carries a slowly changing error, its speed varies. Data are as multi-modal as can be at the origin, where all
-goals are equally good.
+`toy:multigoal`: a demonstrator picks one of the four goals at random and walks there along the middle of its
+bridge, wandering: its heading is off a little at every step, its speed varies. Data are as multi-modal as can
+be at the origin, where all goals are equally good.
 """
 
 from __future__ import annotations
@@ -13,7 +13,13 @@ from gtp.data.dataset import Dataset, Rows, fingerprint, transitions
 from gtp.envs import multigoal
 from gtp.errors import UserError
 
-EPISODES = 2000
+EPISODES = 4000
+WANDER = 0.13
+"""Standard deviation of the heading's error, in radians."""
+SPEEDS = (0.85, 1.0)
+"""Between which a step's speed varies."""
+LOOKAHEAD = 1.5
+"""How far ahead on its bridge the demonstrator aims."""
 
 
 def load(name: str) -> Dataset:
@@ -32,25 +38,21 @@ def load(name: str) -> Dataset:
     )
 
 
-def multigoal_rows(episodes: int = EPISODES, seed: int = 0, wander: float = 0.4) -> Rows:
-    """Episodes of the demonstrator, one after another, in D4RL's layout.
-
-    `wander` is the standard deviation (radians) of the heading's error, correlated over about ten steps.
-    """
+def multigoal_rows(episodes: int = EPISODES, seed: int = 0, wander: float = WANDER) -> Rows:
+    """Episodes of the demonstrator, one after another, in D4RL's layout."""
     rng = np.random.default_rng(seed)
     position = rng.normal(0, multigoal.START_STD, (episodes, 2)).astype(np.float32)
-    goal = multigoal.GOALS[rng.integers(len(multigoal.GOALS), size=episodes)]
-    heading_error = rng.normal(0, wander, episodes)
+    bridge = multigoal.GOALS[rng.integers(len(multigoal.GOALS), size=episodes)] / multigoal.DISTANCE
     going = np.ones(episodes, bool)
     steps = []
     for time in range(multigoal.LIMIT):
-        to_goal = np.arctan2(*(goal - position).T[::-1])
-        heading_error = 0.9 * heading_error + np.sqrt(1 - 0.9**2) * rng.normal(0, wander, episodes)
-        speed = rng.uniform(0.6, 1.0, episodes)
-        action = _towards(to_goal + heading_error, speed)
+        ahead = np.minimum(np.sum(position * bridge, axis=1) + LOOKAHEAD, multigoal.DISTANCE)
+        aim = np.arctan2(*(ahead[:, None] * bridge - position).T[::-1])
+        speed = rng.uniform(*SPEEDS, episodes)
+        action = _towards(aim + rng.normal(0, wander, episodes), speed)
         # A demonstrator about to step off looks where it is going.
         careless = multigoal.fallen(multigoal.move(position, action))
-        action = np.where(careless[:, None], _towards(to_goal, speed), action)
+        action = np.where(careless[:, None], _towards(aim, speed), action)
         after = multigoal.move(position, action)
         terminal = multigoal.reached(after) >= 0
         timeout = ~terminal & (time == multigoal.LIMIT - 1)

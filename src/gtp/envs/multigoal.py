@@ -6,23 +6,26 @@ goal ends the episode, a success; stepping off the bridges ends it too, at the p
 steps the episode is cut. Everything is numpy and vectorised over points.
 
 The bridges are ours. Without them a Gaussian policy does well: it matches the first two moments of the
-demonstrations, and a free point diffuses away from the origin just as fast with either.
+demonstrations, and a free point diffuses away from the origin just as fast with either. Steps are long for a
+reason too: one is enough to leave the neighbourhood of the origin, where every policy that remembers nothing
+must choose its goal anew.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-SPEED = 0.4
-DISTANCE = 5.0
-RADIUS = 0.5
-LIMIT = 40
+SPEED = 1.0
+DISTANCE = 3.0
+RADIUS = 0.6
+LIMIT = 20
 START_STD = 0.1
-BRIDGE = 0.8
+BRIDGE = 0.45
 GOALS = DISTANCE * np.array([[1, 0], [0, 1], [-1, 0], [0, -1]], np.float32)
 
 _BOX = DISTANCE + LIMIT * SPEED
@@ -42,8 +45,8 @@ def reached(position: np.ndarray) -> np.ndarray:
 
 
 def fallen(position: np.ndarray) -> np.ndarray:
-    """Whether each point has left the bridges."""
-    return np.all(np.abs(position) > BRIDGE, axis=-1)
+    """Whether each point has left the bridges; a goal's disc is firm ground."""
+    return (np.min(np.abs(position), axis=-1) > BRIDGE) & (reached(position) < 0)
 
 
 class MultiGoalVectorEnv(VectorEnv):
@@ -63,9 +66,8 @@ class MultiGoalVectorEnv(VectorEnv):
     def reset(self, *, seed: int | list[int] | None = None, options: dict[str, Any] | None = None):
         """All points back to the origin's neighbourhood; one seed per point makes each reproducible alone."""
         del options
-        if seed is None or isinstance(seed, int):
-            seed = [int(s) for s in np.random.SeedSequence(seed).generate_state(self.num_envs)]
-        starts = [np.random.default_rng(s).normal(0, START_STD, 2) for s in seed]
+        seeds = _seeds(seed, self.num_envs)
+        starts = [np.random.default_rng(s).normal(0, START_STD, 2) for s in seeds]
         self._position = np.array(starts, np.float32)
         self._over = np.zeros(self.num_envs, bool)
         self._time = 0
@@ -81,6 +83,15 @@ class MultiGoalVectorEnv(VectorEnv):
         reward = np.where(self._over, 0.0, np.where(fell, -float(LIMIT), -1.0))
         self._over |= terminated | truncated
         return self._position.copy(), reward, terminated, truncated, {"success": goal >= 0, "goal": goal}
+
+
+def _seeds(seed: int | list[int] | None, count: int) -> Sequence[int | None]:
+    """One seed per point, as gymnasium's vector environments count them."""
+    if seed is None:
+        return [None] * count
+    if isinstance(seed, int | np.integer):
+        return [int(seed) + i for i in range(count)]
+    return seed
 
 
 class MultiGoalEnv(gymnasium.Env):
