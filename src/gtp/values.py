@@ -53,6 +53,8 @@ def advantage_weight(
     """w(s, a), divided by its batch mean if `normalise`; the logarithm keeps huge weights finite until then."""
     exponent = advantage_exponent(advantage, eta, clip)
     if normalise:
+        # The largest exponent comes off first: beside 10⁸ a float32 would lose the logarithm of the count.
+        exponent = exponent - jnp.max(exponent)
         exponent = exponent - jax.nn.logsumexp(exponent) + jnp.log(exponent.size)
     return jnp.exp(exponent)
 
