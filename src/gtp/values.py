@@ -53,6 +53,8 @@ def advantage_weight(
     """The weight w(s, a), over its batch mean if `normalise`; logarithms keep huge weights finite."""
     exponent = advantage_exponent(advantage, eta, clip)
     if normalise:
+        # The largest exponent comes off first: beside 10⁸ a float32 would lose the logarithm of the count.
+        exponent = exponent - jnp.max(exponent)
         exponent = exponent - jax.nn.logsumexp(exponent) + jnp.log(exponent.size)
     return jnp.exp(exponent)
 

@@ -134,6 +134,10 @@ class Config:
             raise UserError(f"levels_start {self.levels_start} must not exceed levels_end {self.levels_end}")
         if self.t_min >= self.t_max:
             raise UserError(f"t_min {self.t_min} must be below t_max {self.t_max}")
+        if self.sampling_grid == "linspace" and self.t_max <= 2:
+            raise UserError(
+                f"sampling_grid linspace steps down to level 2, so t_max {self.t_max} must exceed 2"
+            )
 
     def noise(self) -> Noise:
         """The noise levels' range and scale."""

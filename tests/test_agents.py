@@ -1,0 +1,252 @@
+"""One contract over all agents: pure functions, the same under every transformation, every setting used."""
+
+import ast
+import dataclasses
+import functools
+import inspect
+import typing
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gtp.agents import bc, gtp
+from gtp.config import check, field_types, sweepable
+from gtp.types import Acting, State, Transition
+
+AGENTS = {"gtp": gtp, "bc": bc}
+TINY = {
+    "gtp": {"hidden": (8, 8), "sampling_steps": 2, "baseline_samples": 2, "levels_end": 40},
+    "bc": {"hidden": (8, 8)},
+}
+ROWS, OBS, ACTION, STEPS = 24, 3, 2, 30
+each_agent = pytest.mark.parametrize("name", AGENTS)
+
+
+def batch(seed=0):
+    rng = np.random.default_rng(seed)
+    draw = lambda *shape: jnp.asarray(rng.uniform(-1, 1, shape), jnp.float32)  # noqa: E731
+    ends = jnp.asarray(rng.random(ROWS) < 0.8, jnp.float32)
+    return Transition(
+        2 + draw(ROWS, OBS), draw(ROWS, ACTION), draw(ROWS), 2 + draw(ROWS, OBS), draw(ROWS, ACTION), ends
+    )
+
+
+def config(name, **changes):
+    made = AGENTS[name].Config(**TINY[name] | changes)
+    check(made)
+    return made
+
+
+def run(agent, key, state=None):
+    """Two updates from scratch, or from a given state: final state and last metrics."""
+    data, metrics = batch(), {}
+    state = agent.init(key, data) if state is None else state
+    for _ in range(2):
+        state, metrics = agent.update(state, data, jax.random.fold_in(key, state.step))
+    return state, metrics
+
+
+@functools.cache
+def compiled(name):
+    """The default agent's run, compiled once for all tests: key -> state, metrics."""
+    return jax.jit(lambda key: run(AGENTS[name].make(config(name), STEPS), key))
+
+
+@functools.cache
+def first_state(name, **changes):
+    """A compiled `init`: without jit its random numbers alone cost half a minute of tiny compilations."""
+    return jax.jit(AGENTS[name].make(config(name, **changes), STEPS).init)(jax.random.key(0), batch())
+
+
+@functools.cache
+def without_jit(name, **changes):
+    """Two updates with jit switched off, from the key 0."""
+    shaping = {k: v for k, v in changes.items() if k in ("baseline", "normalise_obs")}
+    state = first_state(name, **shaping)
+    with jax.disable_jit():
+        return run(AGENTS[name].make(config(name, **changes), STEPS), jax.random.key(0), state)
+
+
+def assert_close(got, want, **tolerance):
+    assert jax.tree.structure(got) == jax.tree.structure(want)
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, **tolerance), got, want)
+
+
+def distance(one, other):
+    return max(
+        float(jnp.max(jnp.abs(x - y)))
+        for x, y in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    )
+
+
+@each_agent
+def test_an_update_moves_the_parameters_and_reports_finite_scalars(name):
+    agent = AGENTS[name].make(config(name), STEPS)
+    first = agent.init(jax.random.key(0), batch())
+    state, metrics = compiled(name)(jax.random.key(0))
+    assert isinstance(state, State)
+    assert int(first.step) == 0
+    assert int(state.step) == 2
+    assert jax.tree.structure(first) == jax.tree.structure(state)
+    for old, new in zip(jax.tree.leaves(first), jax.tree.leaves(state), strict=True):
+        assert (old.shape, old.dtype, old.weak_type) == (new.shape, new.dtype, new.weak_type)
+        assert np.all(np.isfinite(new))
+    assert metrics
+    for key, value in metrics.items():
+        assert value.shape == (), key
+        assert np.isfinite(value), key
+    assert distance(first.params.actor, state.params.actor) > 1e-5
+
+
+@each_agent
+def test_acting(name):
+    agent = AGENTS[name].make(config(name), STEPS)
+    state, _ = compiled(name)(jax.random.key(0))
+    obs = batch().obs[:5]
+    for rule in agent.rules:
+        for weights in ("online", "ema") if hasattr(state.params, "actor_target") else ("online",):
+            acting = Acting(rule, 1 if rule == "single" else 4, None, weights)
+            actions = agent.act(state.params, obs, jax.random.key(1), acting)
+            assert actions.shape == (5, ACTION)
+            assert np.all(np.abs(actions) <= 1)  # Never true of NaN.
+            again = agent.act(state.params, obs, jax.random.key(1), acting)
+            np.testing.assert_array_equal(actions, again)
+            other = agent.act(state.params, obs, jax.random.key(2), acting)
+            assert distance(actions, other) > 1e-4
+
+
+@each_agent
+def test_jit_equals_no_jit(name):
+    assert_close(compiled(name)(jax.random.key(0)), without_jit(name), rtol=1e-3, atol=2e-5)
+
+
+@each_agent
+def test_vmapped_seeds_equal_single_seeds(name):
+    keys = jax.random.split(jax.random.key(3), 3)
+    together, metrics = jax.jit(jax.vmap(lambda key: run(AGENTS[name].make(config(name), STEPS), key)))(keys)
+    for i, key in enumerate(keys):
+        alone, alone_metrics = compiled(name)(key)
+        assert_close(jax.tree.map(lambda x, i=i: x[i], together.params), alone.params, atol=1e-5)
+        assert_close({k: v[i] for k, v in metrics.items()}, alone_metrics, rtol=1e-4, atol=1e-5)
+    one, two = (jax.tree.map(lambda x, i=i: x[i], together.params.actor) for i in (0, 1))
+    assert distance(one, two) > 1e-2
+
+
+@each_agent
+def test_same_seed_same_bits(name):
+    one, two = (compiled(name)(jax.random.key(4)) for _ in range(2))
+    jax.tree.map(np.testing.assert_array_equal, one, two)
+    assert distance(one[0].params, compiled(name)(jax.random.key(5))[0].params) > 1e-3
+
+
+@each_agent
+def test_every_config_field_is_read(name):
+    """`config.FIELD`, or `self.FIELD` in a method that is no check, appears for each field."""
+    tree = ast.parse(inspect.getsource(AGENTS[name]))
+    (cls,) = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Config")
+    checks = {id(n) for f in cls.body if getattr(f, "name", "") == "check" for n in ast.walk(f)}
+    read = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in ("config", "self")
+        and id(node) not in checks
+    }
+    fields = {f.name for f in dataclasses.fields(AGENTS[name].Config)}
+    assert fields <= read, fields - read
+
+
+@each_agent
+def test_numbers_may_be_swept_in_one_program(name):
+    """Every float of the config as a traced value, all at once, gives what separate configs give."""
+    base = config(name)
+    names = sweepable(base)
+    changed = {n: (0.8 if getattr(base, n) == 0 else 0.8 * getattr(base, n)) for n in names}
+    swept = {n: jnp.array([getattr(base, n), changed[n]]) for n in names}
+    make = lambda values: AGENTS[name].make(dataclasses.replace(base, **values), STEPS)  # noqa: E731
+    together, _ = jax.jit(jax.vmap(lambda values: run(make(values), jax.random.key(0))))(swept)
+    other = without_jit(name, **changed)[0]
+    assert_close(jax.tree.map(lambda x: x[1], together.params), other.params, rtol=1e-3, atol=2e-5)
+    same = compiled(name)(jax.random.key(0))[0]
+    assert_close(jax.tree.map(lambda x: x[0], together.params), same.params, atol=1e-5)
+    assert distance(same.params, other.params) > 1e-4
+
+
+@each_agent
+def test_a_whole_run_is_one_compilation(name):
+    """Chunks of a scan from the first step to the last, across every change of N(k)."""
+    agent = AGENTS[name].make(config(name), STEPS)
+    data = batch()
+
+    @jax.jit
+    def chunk(state):
+        def step(state, _):
+            return agent.update(state, data, jax.random.fold_in(jax.random.key(0), state.step))
+
+        return jax.lax.scan(step, state, None, STEPS // 3)
+
+    state, levels = agent.init(jax.random.key(0), data), []
+    for _ in range(3):
+        state, metrics = chunk(state)
+        levels += np.asarray(metrics.get("levels", [])).tolist()
+    assert chunk._cache_size() == 1
+    assert int(state.step) == STEPS
+    if name == "gtp":  # s₀ = 10, s₁ = 40: three stages of ten updates.
+        assert levels == [11] * 10 + [21] * 10 + [41] * 10
+
+
+# Switches --------------------------------------------------------------------------------------------------
+
+# A switch that only matters beside another one, with that other one.
+CONTEXT = {
+    "solver": {"teacher": "solver"},
+    "normalise_q_loss": {"improvement": "linear", "q_weight": 1.0},
+    "normalise_weight": {"eta": 3.0},
+    "levels_period": {"levels": "sawtooth"},
+    "baseline": {"eta": 3.0},
+}
+
+
+def switches(name):
+    """(field, option) for every option of every Literal and bool that is not the default."""
+    default = config(name)
+    for field, kind in field_types(default).items():
+        options = (True, False) if kind is bool else ()
+        if typing.get_origin(kind) is typing.Literal:
+            options = typing.get_args(kind)
+        yield from ((field, option) for option in options if option != getattr(default, field))
+
+
+CASES = [(name, *case) for name in AGENTS for case in switches(name)]
+
+
+@pytest.mark.parametrize(("name", "field", "option"), CASES)
+def test_every_switch_runs_and_matters(name, field, option):
+    context = CONTEXT.get(field, {})
+    state, metrics = without_jit(name, **context, **{field: option})
+    for key, value in metrics.items():
+        assert np.isfinite(value), key
+    if (field, option) == ("levels", "sawtooth"):
+        return  # Within its first stage a tooth is the schedule itself; test_noise has the difference.
+    plain, _ = without_jit(name, **context)
+    moved = [distance(a, b) for a, b in zip(state.params[:4], plain.params[:4], strict=True)]
+    assert max(moved) > 1e-7, "the switch changed nothing"
+
+
+def test_the_table_of_switches_is_complete():
+    """The paper's ablations are all among the cases."""
+    fields = {field for name, field, _ in CASES if name == "gtp"}
+    assert fields >= {
+        "objective", "teacher", "solver", "improvement", "levels", "u_rule", "baseline", "sampling_grid",
+        "consistency_scaling", "normalise_weight", "normalise_q", "normalise_q_loss", "time_weight",
+    }  # fmt: skip
+
+
+def test_eta_zero_weighs_every_sample_the_same():
+    _, metrics = without_jit("gtp", eta=0.0)
+    assert float(metrics["weight_ess"]) == pytest.approx(ROWS, rel=1e-5)
+    _, metrics = without_jit("gtp", eta=3.0)
+    assert float(metrics["weight_ess"]) < 0.95 * ROWS
