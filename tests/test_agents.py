@@ -41,11 +41,14 @@ def config(name, **changes):
 
 def run(agent, key, state=None):
     """Two updates from scratch, or from a given state: final state and last metrics."""
-    data, metrics = batch(), {}
+    data = batch()
+
+    def step(state, _):
+        return agent.update(state, data, jax.random.fold_in(key, state.step))
+
     state = agent.init(key, data) if state is None else state
-    for _ in range(2):
-        state, metrics = agent.update(state, data, jax.random.fold_in(key, state.step))
-    return state, metrics
+    state, metrics = jax.lax.scan(step, state, None, 2)
+    return state, {name: values[-1] for name, values in metrics.items()}
 
 
 @functools.cache
