@@ -6,6 +6,8 @@ and time alone, so the same policy gives the same episodes whenever it is asked.
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
@@ -84,6 +86,8 @@ class ListedWorlds:
 
 def open_worlds(env_id: str, count: int) -> Worlds:
     """Copies of an environment, vectorised where it can be."""
+    if env_id not in gymnasium.registry and importlib.util.find_spec("ogbench"):
+        importlib.import_module("ogbench")  # It registers its tasks when imported.
     try:
         vectorised = gymnasium.spec(env_id).vector_entry_point is not None
         return VectorWorlds(env_id, count) if vectorised else ListedWorlds(env_id, count)
@@ -112,7 +116,7 @@ def play(act: Act, worlds: Worlds, seeds: list[int]) -> list[Episode]:
 
 
 def rows(episodes: list[Episode], env_id: str, acting: Acting, about: dict[str, Any]) -> list[dict[str, Any]]:
-    """Rows for eval.csv; `about` says whose they are: agent, data, fingerprint, seed, step, variant."""
+    """Rows for eval.csv; `about` says whose: agent, data, fingerprint, provenance, seed, step, variant."""
     physics = scores.physics(env_id)
     return [
         {
@@ -133,6 +137,7 @@ def rows(episodes: list[Episode], env_id: str, acting: Acting, about: dict[str, 
             "episode": e.episode,
             "variant": about["variant"],
             "fingerprint": about["fingerprint"],
+            "provenance": about["provenance"],
         }
         for e in episodes
     ]

@@ -109,7 +109,16 @@ class Run:
             "data": self.dataset.name,
             "fingerprint": self.dataset.fingerprint,
             "env": self.env,
+            "provenance": provenance(self.dataset.metadata),
         }
+
+
+def provenance(metadata: dict[str, str]) -> str:
+    """Where the data came from, in a line that every score taken on them carries."""
+    if metadata.get("regenerated") == "yes":
+        made = [metadata[k] for k in ("policy", "protocol", "physics", "gtp", "mujoco") if metadata.get(k)]
+        return "regenerated: " + "; ".join(made)
+    return metadata.get("made", "")
 
 
 def start(

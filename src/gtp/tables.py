@@ -13,23 +13,29 @@ from rich.table import Table
 def evaluation_table(rows: list[dict[str, Any]]) -> Table:
     """Mean ± deviation over episodes, a line for each member and way to act."""
     first = rows[0]
-    title = (
-        f"{first['agent']} on {first['data']}, in {first['env']} ({first['physics']}), update {first['step']}"
+    about = f"{first['agent']} on {first['data']}, update {first['step']}"
+    table = Table(
+        title=f"{about}\n{first['env']}, {first['physics']}", title_justify="left", box=box.SIMPLE_HEAD
     )
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for name in ("seed", "variant", "acting", "episodes", "return", "score", "success"):
-        table.add_column(name, justify="left" if name == "acting" else "right", no_wrap=True)
     keys = ("variant", "seed", "weights", "act", "candidates", "sampling_steps")
-    for key, group in groupby(rows, key=lambda row: tuple(str(row[k]) for k in keys)):
-        episodes = list(group)
-        variant, seed, weights, act, candidates, steps = key
-        acting = act + (f" of {candidates}" if act != "single" else "") + (f", K={steps}" if steps else "")
-        acting += ", ema" if weights == "ema" else ""
-        cells = [seed, variant, acting, str(len(episodes))]
-        for column, form in (("return", ".1f"), ("normalised_score", ".1f"), ("success", ".2f")):
-            values = np.array([float(row[column]) for row in episodes if str(row[column]) != ""])
-            text = "" if values.size == 0 else format(values.mean(), form)
-            spread = "" if values.size == 0 or column == "success" else f" ± {values.std():{form}}"
-            cells.append(text + spread)
-        table.add_row(*cells)
+    groups = [(key, list(g)) for key, g in groupby(rows, key=lambda row: tuple(str(row[k]) for k in keys))]
+    lines = [_line(key, episodes) for key, episodes in groups]
+    # A column nobody has anything to say in is left out.
+    shown = [name for name in lines[0] if any(line[name] for line in lines)]
+    for name in shown:
+        table.add_column(name, justify="left" if name == "acting" else "right", no_wrap=True)
+    for line in lines:
+        table.add_row(*(line[name] for name in shown))
     return table
+
+
+def _line(key: tuple[str, ...], episodes: list[dict[str, Any]]) -> dict[str, str]:
+    variant, seed, weights, act, candidates, steps = key
+    acting = act + (f" of {candidates}" if act != "single" else "") + (f", K={steps}" if steps else "")
+    acting += ", ema" if weights == "ema" else ""
+    line = {"seed": seed, "variant": variant, "acting": acting, "episodes": str(len(episodes))}
+    for name, column in (("return", "return"), ("score", "normalised_score"), ("success", "success")):
+        values = np.array([float(row[column]) for row in episodes if str(row[column]) != ""])
+        spread = f" ± {values.std():.1f}" if values.size and name != "success" else ""
+        line[name] = f"{values.mean():.{2 if name == 'success' else 1}f}{spread}" if values.size else ""
+    return line

@@ -41,7 +41,7 @@ from gtp.types import Acting, Agent, Array, Metrics, State, Transition
 
 @dataclass(frozen=True)
 class Config:
-    """GTP's settings. The defaults are what we measured best; `--preset paper` is the paper's table."""
+    """GTP's settings. The defaults are ours (`results/` shows why); `--preset paper` is the paper's table."""
 
     eta: NonNegative = 1.0
     """η, temperature of the advantage weight; 0 is behaviour cloning."""
