@@ -6,8 +6,6 @@ walk to all four; a Gaussian policy, which can only aim between them, walks off 
 
 from __future__ import annotations
 
-import json
-import os
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -23,6 +21,7 @@ from rich.table import Table
 
 from gtp import demo_plot, flow, training
 from gtp.agents import bc, gtp
+from gtp.checkpoint import write_json
 from gtp.data import toy
 from gtp.envs import multigoal
 from gtp.errors import UserError
@@ -200,10 +199,3 @@ def table(figures: dict[str, Any]) -> Table:
         numbers = (values["success"], *values["goals"])
         table.add_row(title, jumps, *(f"{number:.3f}" for number in numbers))
     return table
-
-
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write all of it or nothing."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(content, indent=2) + "\n")
-    os.replace(temporary, path)

@@ -64,9 +64,10 @@ def draw(
         picture = io.BytesIO()
         figure.savefig(picture, format="png")
     # With a palette the file is a third of the size, and nobody sees a difference.
-    Image.open(picture).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(
-        path, "PNG", optimize=True
-    )
+    image = Image.open(picture).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    temporary = path.with_name(f".{path.name}.tmp")
+    image.save(temporary, "PNG", optimize=True)
+    temporary.replace(path)
 
 
 def caption(figures: Mapping[str, Any]) -> str:
