@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+import pytest
 
 from gtp import run
 from gtp.agents import bc
@@ -32,3 +33,16 @@ def test_every_episode_row_carries_what_was_measured(tmp_path):
         assert row["physics"] == "numpy"
         assert np.isfinite(float(row["return"]))
         assert row["success"] in "01"
+
+
+def test_a_run_with_its_final_checkpoint_has_its_policy(tmp_path, monkeypatch):
+    settings = run.Settings(data="toy:multigoal", steps=10, log_every=10, batch_size=8, eval_episodes=0)
+    started = run.Run(tmp_path, "bc", bc.Config(hidden=(8,)), settings, {}, toy.load("multigoal"))
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run.policy, "save", killed)
+    with pytest.raises(KeyboardInterrupt):
+        list(run.go(started))
+    assert run.checkpoint.steps(tmp_path / "checkpoints") == []

@@ -236,12 +236,13 @@ def go(run: Run, state: State | None = None, alive: np.ndarray | None = None) ->
         last = step == settings.steps or not report.alive.any()
         if (settings.eval_every and step % settings.eval_every == 0) or last:
             logs.append(run.folder / "eval.csv", evaluation(run, pi, report))
+        # The checkpoint comes last: a run that has its final one has everything else too.
+        if last:
+            policy.save(run.folder / "policy", report.state.params, run.about() | {"step": step})
         if step % settings.save_every == 0 or report.stopped or last:
             meta = {"step": step, "alive": report.alive.tolist()}
             checkpoint.save(checkpoints / f"{step:09d}", report.state, meta)
             checkpoint.prune(checkpoints, KEPT_CHECKPOINTS)
-        if last:
-            policy.save(run.folder / "policy", report.state.params, run.about() | {"step": step})
         yield report
 
 
