@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import importlib
 import inspect
 import itertools
 import json
@@ -39,13 +40,12 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     verb, rest = argv[0], argv[1:]
     try:
-        if verb == "data":
-            from gtp import cli_data
-
-            return cli_data.main(rest)
         if verb not in VERBS:
             raise UserError(f"there is no command {verb!r}; there are {', '.join(VERBS)}")
-        return {"demo": demo, "train": train, "eval": evaluate, "presets": presets}[verb](rest)
+        here = {"demo": demo, "train": train, "eval": evaluate, "presets": presets}
+        # Verbs with a file of their own are imported only when asked for.
+        run = here.get(verb) or importlib.import_module(f"gtp.cli_{verb}").main
+        return run(rest)
     except UserError as error:
         print(f"gtp: {error}", file=sys.stderr)
         return 2
