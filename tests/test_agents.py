@@ -11,15 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gtp.agents import bc, gtp
+from gtp import agents
 from gtp.config import check, field_types, sweepable
 from gtp.types import Acting, State, Transition
 
-AGENTS = {"gtp": gtp, "bc": bc}
-TINY = {
-    "gtp": {"hidden": (8, 8), "sampling_steps": 2, "baseline_samples": 2, "levels_end": 40},
-    "bc": {"hidden": (8, 8)},
-}
+AGENTS = {name: agents.get(name) for name in agents.NAMES}
+SMALL = {"hidden": (8, 8)}
+TINY = {"gtp": {"sampling_steps": 2, "baseline_samples": 2, "levels_end": 40}}
+"""What keeps an agent quick, beside its width."""
 ROWS, OBS, ACTION, STEPS = 24, 3, 2, 30
 each_agent = pytest.mark.parametrize("name", AGENTS)
 
@@ -34,7 +33,7 @@ def batch(seed=0):
 
 
 def config(name, **changes):
-    made = AGENTS[name].Config(**TINY[name] | changes)
+    made = AGENTS[name].Config(**SMALL | TINY.get(name, {}) | changes)
     check(made)
     return made
 

@@ -176,8 +176,8 @@ def test_presets_are_commands_that_parse(capsys):
     assert "gtp train gtp --data d4rl:hopper-medium-v2 --preset paper --seeds 5" in commands
     from gtp import agents, config, presets, run
 
-    for cells in presets.PRESETS.values():
-        for by_data in cells.values():
+    for name in agents.NAMES:
+        for by_data in presets.presets(name).values():
             for preset in by_data.values():
-                config.check(agents.get("gtp").Config(**preset.agent))
+                config.check(agents.get(name).Config(**preset.agent))
                 config.check(run.Settings(data="x", **preset.settings))

@@ -40,7 +40,7 @@ def test_mlp_acts_on_the_last_axis():
 
 
 def test_ensemble_members_differ_and_each_is_an_mlp_on_the_joined_input():
-    net = Ensemble(jax.random.key(0), 5, (8, 8), size=3)
+    net = Ensemble(jax.random.key(0), (3,), 2, (8, 8), size=3)
     obs = jax.random.normal(jax.random.key(1), (4, 3))
     action = jax.random.normal(jax.random.key(2), (7, 4, 2))
     q = net(obs, action)
@@ -53,7 +53,7 @@ def test_ensemble_members_differ_and_each_is_an_mlp_on_the_joined_input():
 
 
 def test_flow_network_is_the_plain_mlp_on_the_joined_input():
-    net = FlowNetwork(jax.random.key(0), 3, 2, (16, 8), features=16)
+    net = FlowNetwork(jax.random.key(0), (3,), 2, (16, 8), features=16)
     obs, a_t = jax.random.normal(jax.random.key(1), (5, 3)), jax.random.normal(jax.random.key(2), (5, 2))
     t, s = jnp.linspace(0.01, 80, 5), jnp.linspace(0.002, 3, 5)
     joined = jnp.concatenate([obs, a_t, net.embed_t(t), net.embed_s(s)], -1)

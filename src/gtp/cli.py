@@ -271,14 +271,16 @@ def evaluate(argv: list[str]) -> int:
 
 def presets(argv: list[str]) -> int:
     """`gtp presets [AGENT]`."""
+    from gtp import agents
     from gtp import presets as table
 
     if argv and argv[0] in ("-h", "--help"):
         print(VERBS["presets"])
         return 0
-    if argv and argv[0] not in table.PRESETS:
-        raise UserError(f"there are no presets for {argv[0]!r}; there are for {', '.join(table.PRESETS)}")
-    for name in argv[:1] or table.PRESETS:
+    known = [name for name in agents.NAMES if table.presets(name)]
+    if argv and argv[0] not in known:
+        raise UserError(f"there are no presets for {argv[0]!r}; there are for {', '.join(known)}")
+    for name in argv[:1] or known:
         print("\n".join(table.commands(name)))
     return 0
 

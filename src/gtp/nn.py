@@ -32,40 +32,161 @@ def linear(layer: eqx.nn.Linear, x: Array) -> Array:
 
 
 class MLP(eqx.Module):
-    """Dense layers with an activation between them."""
+    """Dense layers with an activation between them, and layer normalisation after each if asked for."""
 
     layers: tuple[eqx.nn.Linear, ...]
+    norms: tuple[eqx.nn.LayerNorm, ...]
     activation: Activation = eqx.field(static=True)
 
     def __init__(
-        self, key: Array, inputs: int, hidden: tuple[int, ...], outputs: int, activation: Activation = mish
+        self,
+        key: Array,
+        inputs: int,
+        hidden: tuple[int, ...],
+        outputs: int,
+        activation: Activation = mish,
+        layer_norm: bool = False,
     ):
         sizes = (inputs, *hidden, outputs)
         keys = jax.random.split(key, len(sizes) - 1)
         self.layers = tuple(
             eqx.nn.Linear(a, b, key=k) for a, b, k in zip(sizes[:-1], sizes[1:], keys, strict=True)
         )
+        self.norms = tuple(eqx.nn.LayerNorm(size) for size in hidden) if layer_norm else ()
         self.activation = activation
 
     def __call__(self, x: Array) -> Array:
         """(…, inputs) -> (…, outputs)."""
-        for layer in self.layers[:-1]:
+        for i, layer in enumerate(self.layers[:-1]):
             x = self.activation(linear(layer, x))
+            x = standardise(self.norms[i], x) if self.norms else x
         return linear(self.layers[-1], x)
 
 
-class Ensemble(eqx.Module):
-    """Several MLPs of one shape side by side: a twin critic Q(s, a), or a single V(s)."""
+def standardise(norm: eqx.nn.LayerNorm, x: Array) -> Array:
+    """Apply an Equinox layer normalisation to the last axis of x."""
+    centred = x - jnp.mean(x, axis=-1, keepdims=True)
+    scale = jax.lax.rsqrt(jnp.mean(centred**2, axis=-1, keepdims=True) + norm.eps)
+    return centred * scale * norm.weight + norm.bias
 
+
+class Impala(eqx.Module):
+    """Pictures to features: the small residual encoder of IMPALA, three stacks of one block each."""
+
+    stacks: tuple[tuple[eqx.nn.Conv2d, ...], ...]
+    last: eqx.nn.Linear
+
+    def __init__(
+        self,
+        key: Array,
+        shape: tuple[int, ...],
+        widths: tuple[int, ...] = (16, 32, 32),
+        features: int = 512,
+    ):
+        height, width, channels = shape
+        stacks = []
+        for size in widths:
+            key, *keys = jax.random.split(key, 4)
+            layers = [
+                eqx.nn.Conv2d(inputs, size, 3, padding=1, key=k)
+                for inputs, k in zip((channels, size, size), keys, strict=True)
+            ]
+            stacks.append(tuple(layers))
+            height, width, channels = -(-height // 2), -(-width // 2), size
+        self.stacks = tuple(stacks)
+        self.last = eqx.nn.Linear(height * width * channels, features, key=key)
+
+    def __call__(self, pictures: Array) -> Array:
+        """(…, height, width, channels) in [0, 1] -> (…, features)."""
+        x = pictures.reshape(-1, *pictures.shape[-3:])
+        for widen, inner, outer in self.stacks:
+            x = convolve(widen, x)
+            x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
+            x = x + convolve(outer, jax.nn.relu(convolve(inner, jax.nn.relu(x))))
+        x = jax.nn.relu(x).reshape(*pictures.shape[:-3], -1)
+        return jax.nn.relu(linear(self.last, x))
+
+
+def convolve(layer: eqx.nn.Conv2d, x: Array) -> Array:
+    """Apply an Equinox convolution to (rows, height, width, channels), the layout pictures come in."""
+    kernel = jnp.transpose(layer.weight, (2, 3, 1, 0))
+    y = jax.lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    return y if layer.bias is None else y + layer.bias[:, 0, 0]
+
+
+def encoder(key: Array, obs_shape: tuple[int, ...]) -> Impala | None:
+    """What a network needs to see its observations: nothing for vectors, an IMPALA for pictures."""
+    return Impala(key, obs_shape) if len(obs_shape) == 3 else None
+
+
+def see(eyes: Impala | None, obs: Array) -> Array:
+    """Features of an observation: vectors are their own."""
+    return obs if eyes is None else eyes(obs)
+
+
+def feature_size(eyes: Impala | None, obs_shape: tuple[int, ...]) -> int:
+    """How many features `see` gives."""
+    return obs_shape[-1] if eyes is None else eyes.last.weight.shape[0]
+
+
+def join(*inputs: Array) -> Array:
+    """Broadcast inputs against each other and join them on their last axis."""
+    shape = jnp.broadcast_shapes(*(x.shape[:-1] for x in inputs))
+    return jnp.concatenate([jnp.broadcast_to(x, (*shape, x.shape[-1])) for x in inputs], axis=-1)
+
+
+class Network(eqx.Module):
+    """An MLP on [observation, further inputs]; pictures pass through an encoder of its own first."""
+
+    eyes: Impala | None
+    mlp: MLP
+
+    def __init__(
+        self,
+        key: Array,
+        obs_shape: tuple[int, ...],
+        extra: int,
+        hidden: tuple[int, ...],
+        outputs: int,
+        activation: Activation = mish,
+        layer_norm: bool = False,
+    ):
+        key_eyes, key_mlp = jax.random.split(key)
+        self.eyes = encoder(key_eyes, obs_shape)
+        inputs = feature_size(self.eyes, obs_shape) + extra
+        self.mlp = MLP(key_mlp, inputs, hidden, outputs, activation, layer_norm)
+
+    def __call__(self, obs: Array, *inputs: Array) -> Array:
+        """Observation and further inputs are broadcast: (…, outputs)."""
+        return self.mlp(join(see(self.eyes, obs), *inputs))
+
+
+class Ensemble(eqx.Module):
+    """Several MLPs of one shape side by side, with shared eyes: a twin critic Q(s, a), or a single V(s)."""
+
+    eyes: Impala | None
     members: MLP
 
-    def __init__(self, key: Array, inputs: int, hidden: tuple[int, ...], size: int = 2):
-        self.members = jax.vmap(lambda k: MLP(k, inputs, hidden, 1))(jax.random.split(key, size))
+    def __init__(
+        self,
+        key: Array,
+        obs_shape: tuple[int, ...],
+        extra: int,
+        hidden: tuple[int, ...],
+        size: int = 2,
+        activation: Activation = mish,
+        layer_norm: bool = False,
+    ):
+        key_eyes, key_members = jax.random.split(key)
+        self.eyes = encoder(key_eyes, obs_shape)
+        inputs = feature_size(self.eyes, obs_shape) + extra
+        self.members = jax.vmap(lambda k: MLP(k, inputs, hidden, 1, activation, layer_norm))(
+            jax.random.split(key_members, size)
+        )
 
-    def __call__(self, *inputs: Array) -> Array:
-        """Inputs are broadcast and joined on their last axis; returns (members, …)."""
-        shape = jnp.broadcast_shapes(*(x.shape[:-1] for x in inputs))
-        x = jnp.concatenate([jnp.broadcast_to(x, (*shape, x.shape[-1])) for x in inputs], axis=-1)
+    def __call__(self, obs: Array, *inputs: Array) -> Array:
+        """Observation and further inputs are broadcast: (members, …)."""
+        x = join(see(self.eyes, obs), *inputs)
         return jax.vmap(lambda member: member(x)[..., 0])(self.members)
 
 
@@ -94,6 +215,7 @@ class FlowNetwork(eqx.Module):
     steps, and the share of the times once per step instead of once per row.
     """
 
+    eyes: Impala | None
     from_obs: Array
     from_action: Array
     from_time: eqx.nn.Linear
@@ -102,9 +224,16 @@ class FlowNetwork(eqx.Module):
     rest: MLP
 
     def __init__(
-        self, key: Array, obs_size: int, action_size: int, hidden: tuple[int, ...], features: int = 16
+        self,
+        key: Array,
+        obs_shape: tuple[int, ...],
+        action_size: int,
+        hidden: tuple[int, ...],
+        features: int = 16,
     ):
-        key_first, key_rest, key_t, key_s = jax.random.split(key, 4)
+        key_eyes, key_first, key_rest, key_t, key_s = jax.random.split(key, 5)
+        self.eyes = encoder(key_eyes, obs_shape)
+        obs_size = feature_size(self.eyes, obs_shape)
         first = eqx.nn.Linear(obs_size + action_size + 2 * features, hidden[0], key=key_first)
         cuts = (obs_size, obs_size + action_size)
         self.from_obs, self.from_action, time_weight = jnp.split(first.weight, cuts, axis=1)
@@ -118,7 +247,7 @@ class FlowNetwork(eqx.Module):
 
     def bind(self, obs: Array) -> Callable[[Array, Array, Array], Array]:
         """Fix the observation; what remains is the network (a_t, t, s) -> F that `flow.endpoint` wants."""
-        obs_share = obs @ self.from_obs.T
+        obs_share = see(self.eyes, obs) @ self.from_obs.T
 
         def network(a_t: Array, t: Array, s: Array) -> Array:
             times = jnp.concatenate([self.embed_t(jnp.asarray(t)), self.embed_s(jnp.asarray(s))], axis=-1)
@@ -136,7 +265,12 @@ class Normaliser(NamedTuple):
 
     @classmethod
     def fit(cls, obs: Array, enabled: bool) -> Normaliser:
-        """Statistics of the data; the identity if not enabled. A constant feature keeps its scale."""
+        """Statistics of the data; the identity if not enabled. A constant feature keeps its scale.
+
+        Pictures are only brought from bytes to [0, 1].
+        """
+        if obs.dtype == jnp.uint8:
+            return cls(jnp.zeros(()), jnp.full((), 255.0))
         if not enabled:
             return cls(jnp.zeros(obs.shape[1:]), jnp.ones(obs.shape[1:]))
         std = jnp.std(obs, axis=0)

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from gtp.config import NonNegative, Positive
-from gtp.nn import MLP, Gaussian, Normaliser
+from gtp.nn import Gaussian, Network, Normaliser
 from gtp.optim import adam, descend
 from gtp.types import Acting, Agent, Array, Metrics, State, Transition
 
@@ -43,7 +43,7 @@ class Params(NamedTuple):
     """The policy's network and the observation normaliser."""
 
     normaliser: Normaliser
-    actor: MLP
+    actor: Network
 
 
 class OptState(NamedTuple):
@@ -58,11 +58,11 @@ def make(config: Config, total_steps: int) -> Agent:
     optimiser = adam(config.actor_lr, config.actor_grad_clip)
 
     def init(key: Array, data: Transition) -> State:
-        actor = MLP(key, data.obs.shape[-1], config.hidden, 2 * data.action.shape[-1], jax.nn.relu)
+        actor = Network(key, data.obs.shape[1:], 0, config.hidden, 2 * data.action.shape[-1], jax.nn.relu)
         params = Params(Normaliser.fit(data.obs, config.normalise_obs), actor)
         return State(jnp.int32(0), params, OptState(optimiser.init(actor)))
 
-    def policy(actor: MLP, obs: Array) -> Gaussian:
+    def policy(actor: Network, obs: Array) -> Gaussian:
         mean, log_std = jnp.split(actor(obs), 2, axis=-1)
         return Gaussian(jnp.tanh(mean), jnp.clip(log_std, -5.0, 2.0))
 
@@ -70,7 +70,7 @@ def make(config: Config, total_steps: int) -> Agent:
         del key
         obs = state.params.normaliser(batch.obs)
 
-        def loss(actor: MLP) -> tuple[Array, Metrics]:
+        def loss(actor: Network) -> tuple[Array, Metrics]:
             pi = policy(actor, obs)
             error = jnp.mean((pi.mean - batch.action) ** 2)
             value = error if config.deterministic else -jnp.mean(pi.log_prob(batch.action))

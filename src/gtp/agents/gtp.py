@@ -172,10 +172,12 @@ def make(config: Config, total_steps: int) -> Agent:
 
     def init(key: Array, data: Transition) -> State:
         key_actor, key_critic, key_value = jax.random.split(key, 3)
-        obs_size, action_size = data.obs.shape[-1], data.action.shape[-1]
-        actor = FlowNetwork(key_actor, obs_size, action_size, config.hidden)
-        critic = Ensemble(key_critic, obs_size + action_size, config.hidden)
-        value = Ensemble(key_value, obs_size, config.hidden, 1) if config.baseline == "expectile" else None
+        obs_shape, action_size = data.obs.shape[1:], data.action.shape[-1]
+        actor = FlowNetwork(key_actor, obs_shape, action_size, config.hidden)
+        critic = Ensemble(key_critic, obs_shape, action_size, config.hidden)
+        value = (
+            Ensemble(key_value, obs_shape, 0, config.hidden, 1) if config.baseline == "expectile" else None
+        )
         normaliser = Normaliser.fit(data.obs, config.normalise_obs)
         opt = OptState(
             actor_optimiser.init(actor), critic_optimiser.init(critic), critic_optimiser.init(value)

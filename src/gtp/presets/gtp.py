@@ -1,18 +1,10 @@
-"""Hyper-parameters of published tables, as data, and the command that runs each cell."""
+"""GTP: the hyper-parameter table of the paper."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
-from gtp.errors import UserError
-
-
-class Preset(NamedTuple):
-    """Overrides of an agent's Config and of a run's Settings."""
-
-    agent: dict[str, Any]
-    settings: dict[str, Any]
-
+from gtp.presets import Preset
 
 # What the paper says, or its peers' code where it is silent, against our measured defaults.
 _PAPER_GTP: dict[str, Any] = {
@@ -67,36 +59,7 @@ def _paper(task: str) -> Preset:
     )
 
 
-PRESETS: dict[str, dict[str, dict[str, Preset]]] = {
-    "gtp": {"paper": {f"d4rl:{task}": _paper(task) for task in _PAPER_TABLE}},
-}
-"""agent -> preset -> data -> what it sets. The v2 mazes take the paper's v0 rows."""
-
-for _data, _preset in list(PRESETS["gtp"]["paper"].items()):
-    if _data.startswith("d4rl:antmaze"):
-        PRESETS["gtp"]["paper"][_data.replace("-v0", "-v2")] = _preset
-
-
-def find(agent: str, preset: str, data: str) -> Preset:
-    """The preset for an agent on some data; a path is looked up by its file's name."""
-    known = PRESETS.get(agent, {})
-    if preset not in known:
-        have = ", ".join(known) or "none"
-        raise UserError(f"agent {agent} has no preset called {preset!r} (it has: {have})")
-    stem = data.removeprefix("d4rl:").rsplit("/", 1)[-1].removesuffix(".hdf5").replace("_", "-")
-    for name in (data, f"d4rl:{stem}"):
-        if name in known[preset]:
-            return known[preset][name]
-    raise UserError(
-        f"preset {preset} of {agent} says nothing of {data}; `gtp presets {agent}` lists what it knows"
-    )
-
-
-def commands(agent: str) -> list[str]:
-    """The exact command of each cell, behaviour cloning beside the full method."""
-    rows = []
-    for preset, cells in PRESETS.get(agent, {}).items():
-        for data in cells:
-            plain = f"gtp train {agent} --data {data} --preset {preset} --seeds 5"
-            rows += [plain, f"{plain} --agent.eta 0"] if agent == "gtp" else [plain]
-    return rows
+_CELLS = {f"d4rl:{task}": _paper(task) for task in _PAPER_TABLE}
+# The v2 mazes take the paper's v0 rows.
+PRESETS = {"paper": _CELLS | {task.replace("-v0", "-v2"): cell for task, cell in _CELLS.items()}}
+"""preset -> data -> what it sets."""
