@@ -269,7 +269,7 @@ class Normaliser(NamedTuple):
 
         Pictures are only brought from bytes to [0, 1].
         """
-        if obs.dtype == jnp.uint8:
+        if obs.ndim == 4:
             return cls(jnp.zeros(()), jnp.full((), 255.0))
         if not enabled:
             return cls(jnp.zeros(obs.shape[1:]), jnp.ones(obs.shape[1:]))
