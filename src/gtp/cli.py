@@ -222,6 +222,8 @@ class Eval:
     """Act with the trained actor or with its moving average."""
     env: str = ""
     """Environment; by default the one of the data."""
+    workers: int = 0
+    """Processes that step environments; 0 takes one a core. Episodes are the same whatever their number."""
     save: bool = False
     """Add the episodes to RUN/eval.csv."""
     json: bool = False
@@ -238,13 +240,14 @@ def evaluate(argv: list[str]) -> int:
 
     from gtp import logs, policy
     from gtp import run as runs
+    from gtp.evaluate import Stage
     from gtp.tables import evaluation_table
     from gtp.types import Acting
 
     folder = Path(argv[0])
     options = tyro.cli(Eval, prog="gtp eval RUN", args=argv[1:])
-    if options.episodes < 1:
-        raise UserError(f"--episodes must be 1 or more, not {options.episodes}")
+    if options.episodes < 1 or options.workers < 0:
+        raise UserError("--episodes must be 1 or more, --workers 0 or more")
     pi = policy.load(folder)
     ways = runs.ways_to_act(pi.rules)
     if options.act is not None or options.candidates is not None:
@@ -259,7 +262,9 @@ def evaluate(argv: list[str]) -> int:
     env = options.env or pi.about["env"]
     if not env:
         raise UserError(f"{folder} was trained on data without an environment; name one with --env")
-    rows = runs.score(pi, env, options.episodes, list(range(len(pi.about["members"]))), ways)
+    members = len(pi.about["members"])
+    with Stage(env, members, options.episodes, options.workers) as where:
+        rows = runs.score(pi, where, list(range(members)), ways)
     if options.save:
         logs.append(folder / "eval.csv", rows)
     if options.json:

@@ -1,32 +1,42 @@
-"""Evaluation: episodes side by side, one row each, every row saying what was measured and how.
+"""Evaluation: all members' episodes side by side, one row each, every row saying what was measured and how.
 
-Episode i of a member is played in a world seeded with `seed + i`, and its actions' noise depends on its place
-and time alone, so the same policy gives the same episodes whenever it is asked.
+Episode i of every member is played in a world seeded with `first seed + i`, and its actions' noise depends on
+the member's seed, i and the time alone. So the same policy gives the same episodes whenever it is asked,
+however many there are and whatever processes step them.
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-import gymnasium
 import numpy as np
 
-import gtp.envs  # noqa: F401  (registers our environments)
 from gtp.envs import scores
-from gtp.errors import UserError
+from gtp.envs.worlds import Worlds, open_worlds
 from gtp.types import Acting
 
-Act = Callable[[np.ndarray, int], np.ndarray]
-"""(observations of all worlds, time) -> actions in the world's units."""
+BLOCK = 10
+"""Episodes of each member that one call of a policy acts on, always.
+
+The last bits of a matrix product depend on its shape. A shape that never changes, padded where there are
+fewer episodes, keeps an episode what it is whatever is played beside it.
+"""
+
+MOST_WORLDS = 500
+"""Simulators alive at once; what goes beyond is played afterwards."""
+
+Act = Callable[[np.ndarray, np.ndarray, int, int], np.ndarray]
+"""(obs, active, first, time) -> actions in the world's units.
+
+`obs` is (members, episodes, …), its episodes being numbers `first`, `first + 1`, …; actions of those that are
+not active may be anything.
+"""
 
 
 class Episode(NamedTuple):
     """How one episode went."""
 
-    episode: int
     total: float
     """Undiscounted return."""
     length: int
@@ -34,89 +44,65 @@ class Episode(NamedTuple):
     """None where the environment does not say."""
 
 
-class Worlds(Protocol):
-    """Several copies of an environment, one episode each."""
+class Stage:
+    """Where all members of a run play: worlds that are opened when first needed and kept until `close`."""
 
-    def reset(self, seeds: list[int]) -> np.ndarray:
-        """Observations at the start."""
-        ...
+    def __init__(self, env_id: str, members: int, episodes: int, workers: int = 0) -> None:
+        self.env_id, self.members, self.episodes = env_id, members, episodes
+        self._at_once = min(episodes, max(1, MOST_WORLDS // members // BLOCK) * BLOCK)
+        self._workers = workers
+        self._worlds: Worlds | None = None
 
-    def step(self, actions: np.ndarray, active: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Observation, reward, over, success of each world; those not active may be anything."""
-        ...
+    def __enter__(self) -> Stage:
+        return self
 
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
-class VectorWorlds:
-    """Environments that are vectorised themselves."""
+    def close(self) -> None:
+        """Let go of the worlds."""
+        if self._worlds is not None:
+            self._worlds.close()
+            self._worlds = None
 
-    def __init__(self, env_id: str, count: int) -> None:
-        self._env: Any = gymnasium.make_vec(env_id, num_envs=count, vectorization_mode="vector_entry_point")
-
-    def reset(self, seeds: list[int]) -> np.ndarray:
-        """Observations at the start."""
-        return self._env.reset(seed=seeds)[0]
-
-    def step(self, actions: np.ndarray, active: np.ndarray) -> tuple[np.ndarray, ...]:
-        """One step of all worlds."""
-        obs, reward, terminated, truncated, info = self._env.step(actions)
-        return obs, reward, terminated | truncated, np.asarray(info["success"], float)
-
-
-class ListedWorlds:
-    """Ordinary environments, stepped in turn while their episode lasts."""
-
-    def __init__(self, env_id: str, count: int) -> None:
-        self._envs = [gymnasium.make(env_id) for _ in range(count)]
-
-    def reset(self, seeds: list[int]) -> np.ndarray:
-        """Observations at the start."""
-        self._obs = np.stack([env.reset(seed=seed)[0] for env, seed in zip(self._envs, seeds, strict=True)])
-        return self._obs.copy()
-
-    def step(self, actions: np.ndarray, active: np.ndarray) -> tuple[np.ndarray, ...]:
-        """One step of the active worlds."""
-        count = len(self._envs)
-        reward, over, success = np.zeros(count), np.zeros(count, bool), np.full(count, np.nan)
-        for i in np.flatnonzero(active):
-            self._obs[i], reward[i], terminated, truncated, info = self._envs[i].step(actions[i])
-            over[i] = terminated or truncated
-            success[i] = float(info.get("success", info.get("is_success", np.nan)))
-        return self._obs.copy(), reward, over, success
+    def play(self, act: Act, seed: int, who: list[int]) -> list[list[Episode]]:
+        """The episodes of each of the members `who`; number i is played in a world seeded with `seed + i`."""
+        if self._worlds is None:
+            self._worlds = open_worlds(self.env_id, self.members * self._at_once, self._workers)
+        found: list[list[Episode]] = [[] for _ in who]
+        for first in range(0, self.episodes, self._at_once):
+            active = np.zeros((self.members, self._at_once), bool)
+            active[who, : self.episodes - first] = True
+            played = play(act, self._worlds, seed, first, active)
+            for mine, member in zip(found, who, strict=True):
+                mine += played[member][: self.episodes - first]
+        return found
 
 
-def open_worlds(env_id: str, count: int) -> Worlds:
-    """Copies of an environment, vectorised where it can be."""
-    if env_id not in gymnasium.registry and importlib.util.find_spec("ogbench"):
-        importlib.import_module("ogbench")  # It registers its tasks when imported.
-    try:
-        vectorised = gymnasium.spec(env_id).vector_entry_point is not None
-        return VectorWorlds(env_id, count) if vectorised else ListedWorlds(env_id, count)
-    except gymnasium.error.Error as error:
-        raise UserError(f"cannot make the environment {env_id}: {error}") from None
-
-
-def play(act: Act, worlds: Worlds, seeds: list[int]) -> list[Episode]:
-    """Play one episode in each world; all are acted on in one batch, whose size never changes."""
-    count = len(seeds)
-    obs = worlds.reset(seeds)
-    total, length = np.zeros(count), np.zeros(count, int)
-    active, success = np.ones(count, bool), np.full(count, np.nan)
+def play(act: Act, worlds: Worlds, seed: int, first: int, active: np.ndarray) -> list[list[Episode]]:
+    """One episode in each active world, (members, episodes) of them, all acted on together step by step."""
+    shape = active.shape
+    obs = worlds.reset([seed + first + i for i in range(shape[1])] * shape[0])
+    total, length = np.zeros(shape), np.zeros(shape, int)
+    active, success = active.copy(), np.full(shape, np.nan)
     time = 0
     while active.any():
-        obs, reward, over, won = worlds.step(act(obs, time), active)
+        actions = act(obs.reshape(*shape, *obs.shape[1:]), active, first, time)
+        obs, *news = worlds.step(actions.reshape(active.size, -1), active.ravel())
+        reward, over, won = (x.reshape(shape) for x in news)
         total[active] += reward[active]
         length[active] += 1
         success[active] = won[active]
         active &= ~over
         time += 1
     return [
-        Episode(i, float(total[i]), int(length[i]), None if np.isnan(success[i]) else bool(success[i]))
-        for i in range(count)
+        [Episode(float(t), int(n), None if np.isnan(s) else bool(s)) for t, n, s in zip(*member, strict=True)]
+        for member in zip(total, length, success, strict=True)
     ]
 
 
 def rows(episodes: list[Episode], env_id: str, acting: Acting, about: dict[str, Any]) -> list[dict[str, Any]]:
-    """Rows for eval.csv; `about` says whose: agent, data, fingerprint, provenance, seed, step, variant."""
+    """Rows of one member's episodes; `about` says whose: agent, data, provenance, seed, step, variant."""
     physics = scores.physics(env_id)
     return [
         {
@@ -134,12 +120,12 @@ def rows(episodes: list[Episode], env_id: str, acting: Acting, about: dict[str, 
             "normalised_score": _blank(scores.normalised_score(env_id, e.total)),
             "length": e.length,
             "success": "" if e.success is None else int(e.success),
-            "episode": e.episode,
+            "episode": number,
             "variant": about["variant"],
             "fingerprint": about["fingerprint"],
             "provenance": about["provenance"],
         }
-        for e in episodes
+        for number, e in enumerate(episodes)
     ]
 
 

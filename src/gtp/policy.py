@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gtp import agents, checkpoint
+from gtp import agents, checkpoint, evaluate
 from gtp.config import from_dict
 from gtp.errors import UserError
 from gtp.training import Make, take
@@ -44,6 +45,7 @@ class Policy:
         self._low, self._high = (np.asarray(about[k], np.float32) for k in ("action_low", "action_high"))
         self.rules = self._make({}).rules
         self._compiled: dict[Acting, Callable[..., Any]] = {}
+        self._compiled_episodes: dict[Acting, Callable[..., Any]] = {}
         self._calls = 0
 
     def with_params(self, params: Any, step: int) -> Policy:
@@ -58,18 +60,68 @@ class Policy:
             self._members[member] = take(self.params, member)
         return self._members[member]
 
-    def function(self, acting: Acting) -> Callable[..., Any]:
+    def _run(self, acting: Acting) -> Callable[..., Any]:
         """(a member's params and swept values, observations, key, time) -> actions in the data's units."""
+        check_acting(acting, self.rules)
+
+        def run(params: Any, swept: dict[str, Any], obs: Any, key: Any, time: Any) -> Any:
+            key = jax.random.fold_in(key, time)
+            action = self._make(swept).act(params, obs, key, acting)
+            return self._low + (action + 1) / 2 * (self._high - self._low)
+
+        return run
+
+    def function(self, acting: Acting) -> Callable[..., Any]:
+        """`_run`, compiled once."""
         if acting not in self._compiled:
-            check_acting(acting, self.rules)
-
-            def run(params: Any, swept: dict[str, Any], obs: Any, key: Any, time: Any) -> Any:
-                key = jax.random.fold_in(key, time)
-                action = self._make(swept).act(params, obs, key, acting)
-                return self._low + (action + 1) / 2 * (self._high - self._low)
-
-            self._compiled[acting] = jax.jit(run)
+            self._compiled[acting] = jax.jit(self._run(acting))
         return self._compiled[acting]
+
+    def episodes_function(self, acting: Acting) -> Callable[..., Any]:
+        """The same for all members and a block of episodes at once, each episode with a key of its own.
+
+        A draw for a batch would depend on the batch; so an episode's noise is its own whoever stands beside.
+        """
+        if acting not in self._compiled_episodes:
+            run = self._run(acting)
+
+            def one(params: Any, swept: dict[str, Any], obs: Any, key: Any, time: Any) -> Any:
+                return run(params, swept, obs[None], key, time)[0]
+
+            member = jax.vmap(one, in_axes=(None, None, 0, 0, None))
+            self._compiled_episodes[acting] = jax.jit(jax.vmap(member, in_axes=(0, 0, 0, 0, None)))
+        return self._compiled_episodes[acting]
+
+    def player(self, acting: Acting, episodes: int, seed: int) -> evaluate.Act:
+        """How all members act in `episodes` each; noise depends on the two seeds, episode and time alone."""
+        run, shape, block = self.episodes_function(acting), self.obs_shape, evaluate.BLOCK
+        seeds = jnp.asarray([label["seed"] for label in self.about["members"]])
+        numbers = jnp.arange(-(-episodes // block) * block).reshape(-1, block)
+        fold_in = jax.random.fold_in
+        each = jax.vmap(jax.vmap(fold_in, in_axes=(None, 0)), in_axes=(0, None))
+        mine = jax.vmap(partial(fold_in, jax.random.key(seed)))(seeds)
+        keys = [each(mine, block_numbers) for block_numbers in numbers]
+        params = jax.device_put(self.params)
+        names = self._swept[0]
+        swept = {name: jnp.asarray([values[name] for values in self._swept]) for name in names}
+
+        def act(obs: np.ndarray, active: np.ndarray, first: int, time: int) -> np.ndarray:
+            if obs.shape[2:] != shape:
+                raise UserError(f"observations of shape {obs.shape[2:]} do not fit this policy's {shape}")
+            members, count = active.shape
+            wide = np.zeros((members, -(-count // block) * block, *shape), np.float32)
+            wide[:, :count] = obs
+            starts = [i for i in range(0, count, block) if active[:, i : i + block].any()]
+            # All blocks are on their way before the first is waited for.
+            answers = [
+                run(params, swept, wide[:, i : i + block], keys[(first + i) // block], time) for i in starts
+            ]
+            actions = np.zeros((*wide.shape[:2], self._low.size), np.float32)
+            for i, answer in zip(starts, answers, strict=True):
+                actions[:, i : i + block] = answer
+            return actions[:, :count]
+
+        return act
 
     def act(
         self, obs: np.ndarray, acting: Acting = SINGLE, member: int = 0, key: Any = None, time: int = 0

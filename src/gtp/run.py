@@ -9,11 +9,12 @@ RUN/policy/              all that acting needs
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import platform
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from gtp import agents, checkpoint, config, evaluate, logs, policy, training
 from gtp.config import Count
 from gtp.data import load as load_data
 from gtp.data.dataset import Dataset
+from gtp.envs import worlds
 from gtp.errors import UserError
 from gtp.types import Acting, State
 
@@ -58,6 +60,8 @@ class Settings:
     """Updates between two evaluations; 0 evaluates at the end only, where there is an environment."""
     eval_episodes: int = 10
     """Episodes of an evaluation, per member and acting rule; 0 for none."""
+    eval_workers: int = 0
+    """Processes that step environments; 0 takes one a core. Episodes are the same whatever their number."""
     env: str = ""
     """Environment to evaluate in; empty takes the data's own."""
 
@@ -68,8 +72,9 @@ class Settings:
                 raise UserError(
                     f"{name} ({getattr(self, name)}) must be a multiple of log_every ({self.log_every})"
                 )
-        if self.eval_every < 0 or self.eval_episodes < 0 or self.seed < 0:
-            raise UserError("eval_every, eval_episodes and seed must be 0 or more")
+        for name in ("eval_every", "eval_episodes", "eval_workers", "seed"):
+            if getattr(self, name) < 0:
+                raise UserError(f"{name} must be 0 or more, not {getattr(self, name)}")
 
 
 @dataclass(frozen=True)
@@ -135,6 +140,9 @@ def start(
     if folder.exists():
         raise UserError(f"{folder} exists already; name another --out, or go on with --resume {folder}")
     run = Run(folder, agent, agent_config, settings, sweep, load_data(settings.data, settings.reward))
+    if stage(run):
+        t = run.dataset.transitions
+        worlds.check(str(run.env), t.obs.shape[1:], t.action.shape[-1])
     folder.mkdir(parents=True)
     checkpoint.write_json(folder / "config.json", describe(run))
     return run
@@ -223,27 +231,30 @@ def go(run: Run, state: State | None = None, alive: np.ndarray | None = None) ->
         state=state,
         alive=alive,
     )
-    for report in reports:
-        step = report.step
-        logs.append(
-            run.folder / "metrics.csv",
-            (
-                {"step": step} | label | {name: repr(float(v[i])) for name, v in report.metrics.items()}
-                for i, label in enumerate(labels)
-                if report.alive[i]
-            ),
-        )
-        last = step == settings.steps or not report.alive.any()
-        if (settings.eval_every and step % settings.eval_every == 0) or last:
-            logs.append(run.folder / "eval.csv", evaluation(run, pi, report))
-        # The checkpoint comes last: a run that has its final one has everything else too.
-        if last:
-            policy.save(run.folder / "policy", report.state.params, run.about() | {"step": step})
-        if step % settings.save_every == 0 or report.stopped or last:
-            meta = {"step": step, "alive": report.alive.tolist()}
-            checkpoint.save(checkpoints / f"{step:09d}", report.state, meta)
-            checkpoint.prune(checkpoints, KEPT_CHECKPOINTS)
-        yield report
+    with stage(run) or contextlib.nullcontext() as where:
+        for report in reports:
+            step = report.step
+            logs.append(
+                run.folder / "metrics.csv",
+                (
+                    {"step": step} | label | {name: repr(float(v[i])) for name, v in report.metrics.items()}
+                    for i, label in enumerate(labels)
+                    if report.alive[i]
+                ),
+            )
+            last = step == settings.steps or not report.alive.any()
+            if where and (last or (settings.eval_every and step % settings.eval_every == 0)):
+                who = [int(i) for i in np.flatnonzero(report.alive)]
+                now = pi.with_params(report.state.params, step)
+                logs.append(run.folder / "eval.csv", score(now, where, who))
+            # The checkpoint comes last: a run that has its final one has everything else too.
+            if last:
+                policy.save(run.folder / "policy", report.state.params, run.about() | {"step": step})
+            if step % settings.save_every == 0 or report.stopped or last:
+                meta = {"step": step, "alive": report.alive.tolist()}
+                checkpoint.save(checkpoints / f"{step:09d}", report.state, meta)
+                checkpoint.prune(checkpoints, KEPT_CHECKPOINTS)
+            yield report
 
 
 def ways_to_act(rules: tuple[str, ...]) -> list[Acting]:
@@ -251,40 +262,26 @@ def ways_to_act(rules: tuple[str, ...]) -> list[Acting]:
     return [Acting(), Acting("softmax", 50)] if "softmax" in rules else [Acting()]
 
 
-def evaluation(run: Run, pi: policy.Policy, report: training.Report) -> list[dict[str, Any]]:
-    """Rows of one evaluation of every living member; none where there is no environment."""
+def stage(run: Run) -> evaluate.Stage | None:
+    """Where the run's members are evaluated; None where there is no environment."""
     if run.env is None or run.settings.eval_episodes == 0:
-        return []
-    who = [int(i) for i in np.flatnonzero(report.alive)]
-    pi = pi.with_params(report.state.params, report.step)
-    return score(pi, run.env, run.settings.eval_episodes, who)
+        return None
+    settings, members = run.settings, len(run.members.seeds)
+    return evaluate.Stage(run.env, members, settings.eval_episodes, settings.eval_workers)
 
 
 def score(
-    pi: policy.Policy,
-    env: str,
-    episodes: int,
-    who: list[int],
-    ways: list[Acting] | None = None,
-    on_member: Callable[[], None] = lambda: None,
+    pi: policy.Policy, where: evaluate.Stage, who: list[int], ways: list[Acting] | None = None
 ) -> list[dict[str, Any]]:
-    """Play `episodes` with each of the members `who`, in each of the ways to act; one row an episode."""
-    about, worlds = pi.about, evaluate.open_worlds(env, episodes)
-    seeds = [EVAL_SEED + i for i in range(episodes)]
-    found = []
+    """Let the members `who` play, in each of the ways to act; one row an episode."""
+    about, found = pi.about, []
     for acting in ways or ways_to_act(pi.rules):
-        for member in who:
+        steps = acting.sampling_steps or about["config"].get("sampling_steps")
+        acting_as = acting._replace(sampling_steps=steps)
+        played = where.play(pi.player(acting, where.episodes, EVAL_SEED), EVAL_SEED, who)
+        for member, episodes in zip(who, played, strict=True):
             label = about["members"][member]
-            key = jax.random.fold_in(jax.random.key(EVAL_SEED), label["seed"])
-
-            def act(obs: np.ndarray, time: int, acting: Any = acting, member: int = member, key: Any = key):
-                return pi.act(obs, acting, member, key, time)
-
             variant = " ".join(f"{name}={value:g}" for name, value in label.items() if name != "seed")
             names = about | {"seed": label["seed"], "variant": variant}
-            steps = acting.sampling_steps or about["config"].get("sampling_steps")
-            found += evaluate.rows(
-                evaluate.play(act, worlds, seeds), env, acting._replace(sampling_steps=steps), names
-            )
-            on_member()
+            found += evaluate.rows(episodes, where.env_id, acting_as, names)
     return found

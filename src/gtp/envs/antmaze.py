@@ -97,9 +97,9 @@ class AntMaze(gymnasium.Env):
         self.action_space = gymnasium.spaces.Box(-1, 1, (self.model.nu,), np.float32)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
-        """Start at the origin; draw a goal, unless one was fixed for this environment's life."""
+        """Start at the origin; draw a goal, unless one is fixed already. A seed begins life anew."""
         super().reset(seed=seed)
-        if self.goal is None or not self.fixed_goal:
+        if self.goal is None or not self.fixed_goal or seed is not None:
             self.goal = draw_goal(self.np_random, cells(self.maze, "G")[0])
         self.place(self.np_random)
         return self.observation(), {"success": False}
