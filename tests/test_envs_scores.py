@@ -15,6 +15,9 @@ from gtp.envs import scores
         ("gtp/HalfCheetah-d4rl-v2", 4770.0, 40.677),
         ("gtp/AntMaze-large-v0", 0.25, 25.0),
         ("gtp/Ant-d4rl-v2", 3879.7, 100.0),
+        ("gtp/Pen-d4rl-v1", 96.262799, 0.0),
+        ("gtp/Door-d4rl-v1", 2880.5693087298737, 100.0),
+        ("gtp/Kitchen-mixed-d4rl-v0", 3.0, 75.0),
     ],
 )
 def test_known_scores(env_id, value, score):

@@ -90,7 +90,10 @@ def test_actions_that_follow_are_those_of_the_next_row():
         ("ant-random-v0", "gtp/Ant-d4rl-v2"),
         ("antmaze-umaze-v0", "gtp/AntMaze-umaze-v0"),
         ("antmaze-large-diverse-v2", "gtp/AntMaze-large-v2"),
-        ("pen-human-v1", None),
+        ("pen-human-v1", "gtp/Pen-d4rl-v1"),
+        ("relocate-expert-v0", "gtp/Relocate-d4rl-v1"),
+        ("kitchen-mixed-v0", "gtp/Kitchen-mixed-d4rl-v0"),
+        ("kitchen-other-v0", None),
         ("anything", None),
     ],
 )

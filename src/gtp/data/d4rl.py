@@ -12,6 +12,7 @@ from gtp.data.arrays import read_metadata
 from gtp.data.dataset import Log, Rows, qlearning
 
 GYM = {"hopper": "Hopper", "walker2d": "Walker2d", "halfcheetah": "HalfCheetah", "ant": "Ant"}
+HAND = ("pen", "door", "hammer", "relocate")
 LIMITS = dict.fromkeys(GYM, 1000) | {"pen": 100, "door": 200, "hammer": 200, "relocate": 200, "kitchen": 280}
 JUMP = 1.0
 """Metres between two rows that no ant walks in one step: 0.38 is the most in the genuine files."""
@@ -33,6 +34,10 @@ def task(name: str) -> Task:
     family, *rest = name.split("-")
     if family in GYM:
         return Task(f"gtp/{GYM[family]}-d4rl-v2", LIMITS[family], False)
+    if family in HAND:
+        return Task(f"gtp/{family.capitalize()}-d4rl-v1", LIMITS[family], False)
+    if family == "kitchen" and rest and rest[0] in ("complete", "partial", "mixed"):
+        return Task(f"gtp/Kitchen-{rest[0]}-d4rl-v0", LIMITS[family], False)
     if family == "antmaze" and rest and rest[0] in ("umaze", "medium", "large"):
         env = f"gtp/AntMaze-{rest[0]}-{rest[-1]}" if rest[-1] in ("v0", "v2") else None
         return Task(env, 700 if rest[0] == "umaze" else 1000, True)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
+from importlib.metadata import version as version_of
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 
 from gtp.errors import UserError
+
+ROBOTICS = "gymnasium-robotics"
+"""The package whose models of the Adroit hand and the kitchen are used."""
 
 
 def mujoco() -> ModuleType:
@@ -31,6 +35,27 @@ def asset(name: str) -> str:
     import gymnasium
 
     return (Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets" / name).read_text()
+
+
+def robotics_version() -> str:
+    """What scores say of the physics of D4RL's hand and kitchen."""
+    return f"d4rl-mpr mujoco {mujoco().__version__}, models of gymnasium-robotics {version_of(ROBOTICS)}"
+
+
+def robotics_model(name: str):
+    """Compile one of the models that come with gymnasium-robotics, which is itself not imported.
+
+    Its convex shapes meet by the algorithm D4RL's simulator had, MPR, not by MuJoCo's own of today.
+    """
+    found = importlib.util.find_spec("gymnasium_robotics")
+    if found is None or found.origin is None:
+        raise UserError(
+            'This environment needs gymnasium-robotics, which is not installed: pip install "gtp[robotics]".'
+        )
+    mj = mujoco()
+    model = mj.MjModel.from_xml_path(str(Path(found.origin).parent / "envs" / "assets" / name))
+    model.opt.disableflags |= mj.mjtDisableBit.mjDSBL_NATIVECCD
+    return model
 
 
 def compile_model(xml: str):

@@ -52,6 +52,8 @@ def physics(env_id: str) -> str:
     """What an evaluation row says of the simulator: its rules and its version."""
     if re.fullmatch(r"gtp/(AntMaze-\w+-v[02]|\w+-d4rl-v2)", env_id):
         return d4rl_physics.version()
+    if re.fullmatch(r"gtp/(\w+-d4rl-v1|Kitchen-\w+-d4rl-v0)", env_id):
+        return d4rl_physics.robotics_version()
     if env_id.startswith("gtp/"):
         return "numpy"
     try:
