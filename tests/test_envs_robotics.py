@@ -153,8 +153,8 @@ def test_the_kitchen_plays_genuine_episodes_through(kitchen_rows, capsys):
         print(
             f"\nkitchen: {len(beyond)} rows of {len(off)} episodes played through; beyond the noise: arm in"
             f" {(arm > 1e-6).mean():.2%} of positions, worst {arm.max():.1e}; cabinets, switch and microwave"
-            f" worst {things.max():.1e}; kettle worst {kettle.max():.1e} m; {len(late)} things done {min(late)} to"
-            f" {max(late)} steps later"
+            f" worst {things.max():.1e}; kettle worst {kettle.max():.1e} m; {len(late)} things done"
+            f" {min(late)} to {max(late)} steps later"
         )
     assert np.quantile(arm, 0.99) < 1e-3
     assert things.max() < 0.01
