@@ -48,6 +48,24 @@ def test_planner_takes_a_shortest_way_from_every_cell(maze):
         assert antmaze.next_cell(maze, centre(goal) + 0.5, centre(goal) + 0.5) == goal
 
 
+@pytest.mark.parametrize("maze", ["medium", "large"])
+def test_play_and_diverse_are_drawn_apart(maze):
+    """One recipe, as in D4RL, but not the same rows: neither starts, goals nor the evaluation goal."""
+    play, diverse = (antmaze.RECIPES[f"{maze}-{kind}"] for kind in ("play", "diverse"))
+    assert play == diverse._replace(stream=play.stream)
+    goals = [antmaze.evaluation_goal(f"{maze}-{kind}", 0) for kind in ("play", "diverse")]
+    assert (goals[0] != goals[1]).all()
+    policy = str(shared("policies", "d4rl_official_antmaze_goalreach.npz"))
+    short = {
+        f"{maze}-{kind}": antmaze.RECIPES[f"{maze}-{kind}"]._replace(rows=2) for kind in ("play", "diverse")
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(antmaze, "RECIPES", short)
+        made = [antmaze.shard(name, policy, 4, 0, 0) for name in short]
+    assert (made[0]["infos/goal"] != made[1]["infos/goal"]).all()
+    assert (made[0]["observations"] != made[1]["observations"]).mean() > 0.9
+
+
 def test_made_rows_look_like_the_genuine_ones(capsys):
     genuine = read_slice("antmaze-umaze-v0")
     policy = shared("policies", "d4rl_official_antmaze_goalreach.npz")

@@ -29,6 +29,8 @@ class Recipe(NamedTuple):
     """Cells the ant is sent to."""
     many_starts: bool
     """From any free cell that is no goal, or always from the origin."""
+    stream: int = 0
+    """Sets apart what is drawn for two datasets of one recipe and seed."""
 
 
 MEDIUM_GOALS = ((2, 6), (5, 1), (6, 5))
@@ -37,16 +39,18 @@ RECIPES = {
     "umaze": Recipe("umaze", 701, ((3, 1),), many_starts=False),
     "umaze-diverse": Recipe("umaze", 1001, ((3, 1),), many_starts=True),
     "medium-play": Recipe("medium", 1001, MEDIUM_GOALS, many_starts=True),
-    "medium-diverse": Recipe("medium", 1001, MEDIUM_GOALS, many_starts=True),
+    "medium-diverse": Recipe("medium", 1001, MEDIUM_GOALS, many_starts=True, stream=1),
     "large-play": Recipe("large", 1001, LARGE_GOALS, many_starts=True),
-    "large-diverse": Recipe("large", 1001, LARGE_GOALS, many_starts=True),
+    "large-diverse": Recipe("large", 1001, LARGE_GOALS, many_starts=True, stream=1),
 }
-"""By the middle of the dataset's name. Play and diverse differ in name only: so do the genuine slices."""
+"""By the middle of the dataset's name. Play and diverse differ in name only, as they do in D4RL's generator,
+whose option for many goals is read for nothing but the name of the file."""
 
 
 def evaluation_goal(name: str, seed: int) -> np.ndarray:
     """The goal all rewards of a made dataset are counted against, one for the whole file as in D4RL."""
-    return draw_goal(np.random.default_rng((seed, 2**32 - 1)), cells(RECIPES[name].maze, "G")[0])
+    recipe = RECIPES[name]
+    return draw_goal(np.random.default_rng((seed, 2**32 - 1, recipe.stream)), cells(recipe.maze, "G")[0])
 
 
 def shard(name: str, policy: str, episodes: int, seed: int, index: int) -> dict[str, np.ndarray]:
@@ -56,7 +60,8 @@ def shard(name: str, policy: str, episodes: int, seed: int, index: int) -> dict[
     """
     recipe, actor = RECIPES[name], policies.load(Path(policy))
     numbers = range(index * episodes, (index + 1) * episodes)
-    log = rollout(recipe, actor, [np.random.default_rng((seed, number)) for number in numbers])
+    streams = [np.random.default_rng((seed, number, recipe.stream)) for number in numbers]
+    log = rollout(recipe, actor, streams)
     near = np.linalg.norm(log["infos/qpos"][:, :2] - evaluation_goal(name, seed), axis=1) <= REACH
     return log | {"rewards": near.astype(np.float32), "terminals": near}
 
