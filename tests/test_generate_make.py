@@ -209,3 +209,29 @@ def test_a_killed_make_leaves_no_file_and_goes_on(tmp_path):
         make("d4rl:hopper-random-v2", out, steps=12000, workers=1, progress=False)
     assert (shard.stat().st_mtime_ns, shard.read_bytes()) == (made_at, before)
     assert len(contents(out)["rewards"]) == 12000
+
+
+def test_what_is_made_is_found_by_its_name(tmp_path, monkeypatch, capsys):
+    """Without --out a dataset goes where its SPEC is looked up, in folders that need not be there."""
+    from gtp import cli, data
+
+    monkeypatch.setenv("GTP_DATA", str(tmp_path / "new" / "data"))
+    assert cli.main(["data", "make", "d4rl:hopper-random-v2", "--steps", "150", "--workers", "1"]) == 0
+    made = data.load("d4rl:hopper-random-v2")
+    assert made.metadata["name"] == "d4rl:hopper-random-v2"
+    assert made.env == "gtp/Hopper-d4rl-v2"
+    capsys.readouterr()
+    monkeypatch.setenv("GTP_DATA", str(tmp_path / "policy.npz"))
+    (tmp_path / "policy.npz").touch()
+    for name in ("toy:multigoal-pixels", "nonsense", "d4rl:hopper-random-v2"):
+        assert cli.main(["data", "make", name, "--steps", "150"]) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_play_dataset_is_named_as_its_file_is():
+    from gtp.data import catalogue, ogbench
+    from gtp.generate import full_name
+
+    assert full_name("ogbench:cube-single-play") == "ogbench:cube-single-play-v0"
+    home = catalogue.home_of(full_name("ogbench:cube-single-play"))
+    assert home.stem == ogbench.parse("cube-single-play-singletask-task1-v0").data

@@ -29,7 +29,7 @@ def test_play_data_load_in_ogbench(tmp_path):
     from ogbench.utils import load_dataset
 
     path = make("ogbench:cube-single-play", tmp_path, steps=1001, workers=2, progress=False)
-    assert path == tmp_path / "cube-single-play.npz"
+    assert path == tmp_path / "cube-single-play-v0.npz"
     for file in (path, validation_path(path)):
         data = load_dataset(str(file), add_info=True)
         assert data["observations"].shape == (1000, 28)

@@ -223,9 +223,22 @@ def make(
     """
     from gtp import generate
 
-    target, policies = out or catalogue.home_of(name), list(policy) or None
+    name = generate.full_name(name)
+    target, policies = out or _home(name), list(policy) or None
     written = generate.make(name, target, policy=policies, steps=steps, seed=seed, workers=workers)
     if written.suffix == ".hdf5":
         print(generate.compare(name, written))
     print(written)
     return 0
+
+
+def _home(name: str) -> Path:
+    """Where a made dataset goes if nothing is said: where its SPEC is looked up, in a folder that exists."""
+    if name.startswith("toy:"):
+        raise UserError(f"{name} is looked up nowhere; say with --out where to write it.")
+    home = catalogue.home_of(name)
+    try:
+        home.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"There is no data folder {home.parent} and none can be made: {error}.") from None
+    return home

@@ -2,6 +2,6 @@
 
 from gtp.generate.make import make, validation_path
 from gtp.generate.official import compare, summarise
-from gtp.generate.recipes import names
+from gtp.generate.recipes import full_name, names
 
-__all__ = ["compare", "make", "names", "summarise", "validation_path"]
+__all__ = ["compare", "full_name", "make", "names", "summarise", "validation_path"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import gtp
 from gtp.errors import UserError
 from gtp.generate import files, shards
-from gtp.generate.recipes import Recipe, recipe
+from gtp.generate.recipes import Recipe, full_name, recipe
 
 FORMAT = "1"
 """Of the shards; unfinished work of another format is not continued."""
@@ -34,6 +34,7 @@ def make(
     `steps` counts the rows of the file; None is the official number. For data in npz the validation file is
     written beside `out`, under its name with `-val`.
     """
+    name = full_name(name)
     paths = [Path(file) for file in policy or ()]
     plan = recipe(name, paths, steps, seed)
     target = _target(Path(out), name, plan)

@@ -51,16 +51,22 @@ def names() -> list[str]:
     return gym + mazes + play + ["toy:multigoal", "toy:multigoal-pixels"]
 
 
+def full_name(name: str) -> str:
+    """A name with the version that OGBench's files carry; one sentence where nothing of it can be made."""
+    if name.startswith("ogbench:") and name.endswith("-play"):
+        name += "-v0"
+    if name not in names():
+        raise UserError(f"{name} is none of the datasets that can be made; `gtp data list` names them.")
+    return name
+
+
 def recipe(name: str, files: list[Path], steps: int | None, seed: int) -> Recipe:
     """The recipe of a name, or one sentence on what is wrong with what was asked."""
     if steps is not None and steps < 1:
         raise UserError(f"--steps must be at least 1, not {steps}.")
     if seed < 0:
         raise UserError(f"--seed must not be negative, as {seed} is.")
-    if name.startswith("ogbench:") and name.endswith("-play"):
-        name += "-v0"
-    if name not in names():
-        raise UserError(f"{name} is none of the datasets that can be made; `gtp data list` names them.")
+    name = full_name(name)
     kind, _, rest = name.partition(":")
     if kind == "ogbench":
         built = _manipulation(rest.removesuffix("-play-v0"), files, steps, seed)
