@@ -72,7 +72,7 @@ def test_one_step_reproduces_the_genuine_rows(task, kind, capsys):
         )
     assert middle < 1e-6
     assert r_middle < 1e-5
-    # Capsules press against a box in a sixth of the cloned door's rows, and their collider is another today.
+    # A sixth of the cloned door's rows stay apart: in all of them a capsule presses against a box.
     assert ninety < (5e-3 if (task, kind) == ("door", "cloned") else 1e-5)
     assert r_ninety < (5e-3 if (task, kind) == ("door", "cloned") else 1e-5)
 
