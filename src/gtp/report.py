@@ -246,25 +246,57 @@ def _places(path: Path) -> Iterable[Path]:
         yield from (here / name for name in files if name.endswith(".csv"))
 
 
-def read_run(folder: Path) -> Source | None:
-    """A run directory; None where config.json is not a run's."""
+def read_run(folder: Path) -> Source:
+    """A run directory."""
     try:
         config = json.loads((folder / "config.json").read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{folder} is not a run: its config.json cannot be read ({error})") from None
-    if not isinstance(config, dict) or not isinstance(config.get("agent"), str) or "settings" not in config:
-        return None
+    if not _describes_a_run(config):
+        raise UserError(f"{folder} is not a run: its config.json does not describe one")
     file = folder / "eval.csv"
     rows = _episodes(file, _csv(file)) if file.exists() else []
     metrics = folder / "metrics.csv"
     return Source(
         folder,
-        folder.name,
+        folder.resolve().name,
         rows,
         _sha256(file) if file.exists() else "",
         config,
-        _csv(metrics) if metrics.exists() else [],
+        _metrics(metrics, config) if metrics.exists() else [],
     )
+
+
+def _describes_a_run(config: Any) -> bool:
+    """Whether a json has all of a run's configuration that a report looks at."""
+    try:
+        texts = (config["agent"], config["settings"]["data"], config["settings"]["reward"])
+        texts = (*texts, config["data"]["name"], config["data"]["fingerprint"])
+        numbers = [v for member in config["members"] for v in member.values()]
+        dicts = (config["config"], config["sweep"])
+    except (KeyError, TypeError, AttributeError):
+        return False
+    return (
+        all(isinstance(text, str) for text in texts)
+        and all(isinstance(number, int | float) for number in numbers)
+        and all(isinstance(part, dict) for part in dicts)
+        and len(config["members"]) > 0
+    )
+
+
+def _metrics(path: Path, config: dict[str, Any]) -> list[dict[str, str]]:
+    """The rows of metrics.csv, checked to be numbers (nan and infinity among them)."""
+    rows = _csv(path)
+    for number, row in enumerate(rows, 2):
+        for column in ("step", *config["sweep"]):
+            if column not in row:
+                raise UserError(f"{path} has no column {column}")
+        try:
+            int(row["step"])
+            [float(value) for value in row.values() if value]
+        except ValueError as error:
+            raise UserError(f"{path}, line {number}: {error}") from None
+    return rows
 
 
 def read_rows(path: Path) -> Source | None:
@@ -414,10 +446,13 @@ def aggregate_lines(report: Report) -> dict[str, list[Line]]:
         for line in report.of(task):
             if line.metric == "normalised_score":
                 table[f"{line.label}, {line.way.text()}"].setdefault(task, line)
-    if not table:
-        return {}
-    tasks = max((set(t) for t in table.values()), key=len)
-    return {name: [t[k] for k in sorted(tasks)] for name, t in table.items() if tasks <= set(t)}
+
+    # Of all sets of tasks that some method has, the one with the most scores in it.
+    def covered(tasks: frozenset[Task]) -> int:
+        return len(tasks) * sum(tasks <= set(has) for has in table.values())
+
+    tasks = max((frozenset(has) for has in table.values()), key=covered, default=frozenset())
+    return {name: [has[k] for k in sorted(tasks)] for name, has in table.items() if tasks <= set(has)}
 
 
 def table_rows(report: Report) -> list[dict[str, str]]:

@@ -42,6 +42,9 @@ POINTS = 200
 DIMENSIONS = 6
 """Dimensions of an action whose histograms are drawn."""
 
+SHORT = 12
+"""Rows up to which the table of differing settings is open at once."""
+
 SCALE = (("weight_ess", "Effective sample size of the weights"), ("q_mean", "Mean Q"), ("q_max", "Largest Q"))
 """Metrics drawn first, where an agent logs them."""
 
@@ -170,7 +173,7 @@ def _task_scores(report: Report, task: Task) -> str:
     with_published = any(theirs.values())
     digits = report.digits(task)
     span = f"95 % interval ({fixed(scale[0], 0)} to {fixed(scale[1], 0)})"
-    head = [("method", "l"), ("acting", "l"), ("last", ""), (span, "l")]
+    head = [("method, and how it acts", "l"), ("last", ""), (span, "l")]
     head += [("published", "l")] if with_published else []
     head += [("mean of last 3", ""), ("best", ""), ("IQM of last", "")]
     head += [("success", "")] if with_success else []
@@ -190,8 +193,8 @@ def _task_scores(report: Report, task: Task) -> str:
             return f"<td>{_traced(report, line, text, f'{what}, last evaluation', line.last_rows)}</td>"
 
         cells = [
-            f'<td class="l">{_dot(report, line)}{escape(line.label)}</td>',
-            f'<td class="l">{escape(line.way.text())}</td>',
+            f'<td class="l who">{_dot(report, line)}{escape(line.label)}'
+            f"<small>{escape(line.way.text())}</small></td>",
             cell("last evaluation", last, line.last_rows, last.mean == top),
             f"<td>{_bar(report, line, last, theirs[id(line)], scale)}</td>",
         ]
@@ -337,7 +340,9 @@ def comparison(report: Report) -> str:
             low, high = (float(v) for v in stats.bootstrap(stats.probability_of_improvement, *pair))
             title = f"{ours} over {theirs}: 95 % interval {fixed(low, 2)} to {fixed(high, 2)}"
             cells += f'<td title="{escape(title)}">{value:.2f}</td>'
-        body += f'<tr><td class="l"><span class="pm">{i}</span>&ensp;{escape(ours)}</td>{cells}</tr>'
+        label, way = table[ours][0].label, table[ours][0].way.text()
+        who = f'<span class="pm">{i}</span>&ensp;{escape(label)}<small>{escape(way)}</small>'
+        body += f'<tr><td class="l who">{who}</td>{cells}</tr>'
     improvement = (
         '<h3>Probability that a run of the row beats one of the column</h3><div class="scroll"><table><thead>'
         f'<tr><th class="l"></th>{head}</tr></thead><tbody>{body}</tbody></table></div>'
@@ -628,7 +633,7 @@ def meaning(report: Report) -> str:
     text = f'<dl class="plain">{items}</dl>'
     for task in report.tasks:
         lines = report.of(task)
-        provenance = next(iter(lines[0].rows()))["provenance"] or "as the name says"
+        provenance = next(iter(lines[0].rows()))["provenance"] or "provenance not recorded in these rows"
         steps = sorted({s for line in lines for s in line.last_steps})
         seeds = sorted({len(line.episodes) for line in lines})
         facts = {
@@ -638,8 +643,8 @@ def meaning(report: Report) -> str:
             "weights": ", ".join(sorted({line.way.weights for line in lines})),
             "seeds": " or ".join(map(str, seeds)),
             "updates": ", ".join(f"{s:,}" for s in steps),
-            "episodes": "; ".join(sorted({_episodes_per_seed(line) for line in lines}))
-            + " at each evaluation that is last",
+            "episodes": " or ".join(sorted({_episodes_per_seed(line) for line in lines}))
+            + " at the last evaluation",
         }
         items = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in facts.items())
         text += f'<h3>{escape(task.name)}</h3><dl class="plain">{items}</dl>'
@@ -664,9 +669,10 @@ def settings(report: Report) -> str:
             for k in differing
         )
         text += (
-            f"<p class='soft'>Where the {len(runs)} runs differ:</p>"
+            f"<details{' open' if len(differing) <= SHORT else ''}>"
+            f"<summary>{len(differing)} settings in which the {len(runs)} runs differ</summary>"
             f'<div class="scroll"><table><thead><tr><th class="l">setting</th>{head}</tr></thead>'
-            f"<tbody>{body}</tbody></table></div>"
+            f"<tbody>{body}</tbody></table></div></details>"
         )
     for source in runs:
         whole = json.dumps(source.config, indent=2, ensure_ascii=False)
@@ -684,7 +690,7 @@ def _flat(config: dict[str, Any], prefix: str = "") -> dict[str, str]:
         if isinstance(value, dict):
             found |= _flat(value, f"{prefix}{key}.")
         else:
-            text = json.dumps(value, ensure_ascii=False)
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             found[prefix + key] = text if len(text) <= 40 else f"{text[:37]}…"
     return found
 

@@ -104,8 +104,12 @@ def flow_paths(source: Source, pi: Any, obs: np.ndarray) -> Flow | None:
     batch = params.normaliser(jnp.broadcast_to(jnp.asarray(obs), (SAMPLES, *obs.shape)))
     size = pi.about["action_size"]
     z = jax.random.normal(jax.random.key(0), (SAMPLES, size))
-    phi = flow.endpoint(params.actor.bind(batch), noise)
-    paths = np.asarray(flow.trajectory(phi, grid[0] * z, grid))
+
+    @jax.jit
+    def follow(actor: FlowNetwork) -> Any:
+        return flow.trajectory(flow.endpoint(actor.bind(batch), noise), grid[0] * z, grid)
+
+    paths = np.asarray(follow(params.actor))
     # At level t an action has spread √(σ² + t²); divided by √(1 + t²/σ²) all levels fit one picture, and the
     # last one, t = 0, stays as it is.
     scale = np.sqrt(1 + (np.asarray(grid) / noise.sigma_data) ** 2)
