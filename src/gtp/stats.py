@@ -34,8 +34,8 @@ class Summary(NamedTuple):
     std: float
     """Sample standard deviation over seeds; nan where there is only one."""
     iqm: float
-    interval: Interval
-    """Of the mean; nan where there is only one seed."""
+    interval: tuple[float, float]
+    """95 % interval of the mean; nan where there is only one seed."""
     count: int
 
 
@@ -107,6 +107,4 @@ def summary(scores: np.ndarray) -> Summary:
     """Mean, deviation, interquartile mean and 95 % interval of the mean over the seeds of one task."""
     low, high = bootstrap(mean, [scores])
     middle = float(iqm([scores]))
-    return Summary(
-        float(np.mean(scores)), std(scores), middle, Interval(float(low), float(high)), len(scores)
-    )
+    return Summary(float(np.mean(scores)), std(scores), middle, (float(low), float(high)), len(scores))

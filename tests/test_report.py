@@ -1,0 +1,432 @@
+"""Reports: numbers against their rows, nothing from a file taken for html, a real browser's opinion."""
+
+import csv
+import html
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import browser
+from gtp import cli, logs, policy, report, report_charts
+from gtp import run as runs
+from gtp.agents import gtp as gtp_agent
+from gtp.errors import UserError
+from gtp.types import Acting
+
+RESULTS = Path(__file__).parents[1] / "results" / "hopper-medium-200k"
+ROW = {
+    "agent": "gtp", "data": "d4rl:hopper-medium-v2", "env": "gtp/Hopper-d4rl-v2", "physics": "d4rl",
+    "seed": 0, "step": 100, "weights": "online", "act": "single", "candidates": 1,
+    "sampling_steps": 5, "return": 1.0,
+    "normalised_score": 10.0, "length": 5, "success": "", "episode": 0, "variant": "", "fingerprint": "f",
+    "provenance": "",
+}  # fmt: skip
+
+
+def write_rows(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, ROW)
+        writer.writeheader()
+        writer.writerows(ROW | row for row in rows)
+    return path
+
+
+def episodes(scores):
+    """Rows from {(seed, step): [score of each episode]}."""
+    return [
+        {"seed": seed, "step": step, "episode": i, "return": value, "normalised_score": value}
+        for (seed, step), values in scores.items()
+        for i, value in enumerate(values)
+    ]
+
+
+def gathered(*paths):
+    return report.gather(report.read(paths), "A title")
+
+
+KNOWN = {
+    (0, 1): [0.0], (0, 2): [90.0], (0, 3): [30.0], (0, 4): [10.0, 30.0],
+    (1, 1): [10.0], (1, 2): [20.0], (1, 3): [30.0], (1, 4): [40.0, 40.0],
+}  # fmt: skip
+
+
+def test_last_mean_of_last_three_and_best_are_what_they_say(tmp_path):
+    (line,) = gathered(write_rows(tmp_path / "a.csv", episodes(KNOWN))).lines
+    assert line.last().tolist() == [20, 40]
+    assert line.last_three() == pytest.approx([140 / 3, 30])
+    assert line.best().tolist() == [90, 40]
+    assert (line.evaluations, line.last_rows, line.all_rows) == (4, 4, 10)
+
+
+def test_a_seed_that_stopped_early_counts_with_its_own_last_evaluation(tmp_path):
+    scores = {(0, 1): [1.0], (0, 2): [2.0], (1, 1): [5.0]}
+    (line,) = gathered(write_rows(tmp_path / "a.csv", episodes(scores))).lines
+    assert line.last().tolist() == [2, 5]
+    assert line.last_steps == [2, 1]
+
+
+def test_an_episode_written_twice_counts_once(tmp_path):
+    rows = episodes(KNOWN)
+    (line,) = gathered(write_rows(tmp_path / "a.csv", rows + rows[:3])).lines
+    assert line.all_rows == 10
+
+
+def test_other_data_physics_acting_and_settings_are_other_lines(tmp_path):
+    changes = [{}, {"physics": "stock"}, {"fingerprint": "g"}, {"act": "softmax", "candidates": 50}]
+    changes += [{"sampling_steps": 2}, {"weights": "ema"}, {"variant": "eta=0"}, {"agent": "bc"}]
+    assert len(gathered(write_rows(tmp_path / "a.csv", changes)).lines) == len(changes)
+
+
+def test_methods_are_named_as_briefly_as_tells_them_apart(tmp_path):
+    def labels(**files):
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        for name, rows in files.items():
+            write_rows(folder / f"{name.replace('__', '/')}.csv", rows)
+        return sorted(line.label for line in gathered(folder).lines)
+
+    assert labels(default=[{}], other=[{"agent": "bc"}]) == ["bc", "gtp"]
+    assert labels(default=[{}], expectile=[{}]) == ["gtp · default", "gtp · expectile"]
+    # The same settings on another task are the same method.
+    assert labels(hopper=[{}], walker=[{"data": "d4rl:walker2d-medium-v2"}]) == ["gtp", "gtp"]
+    assert labels(a__rows=[{}], b__rows=[{}]) == ["gtp · a/rows", "gtp · b/rows"]
+
+
+def test_the_table_of_results_comes_out_of_their_rows():
+    """The figures that results/README.md states for these files."""
+    lines = gathered(RESULTS).lines
+    found = {(x.label, x.way.act): f"{x.last().mean():.1f} ± {np.std(x.last(), ddof=1):.1f}" for x in lines}
+    readme = (RESULTS.parent / "README.md").read_text()
+    for name in ("default", "expectile", "paper_teacher", "weight_clip_4"):
+        single, softmax = found[f"gtp · {name}", "single"], found[f"gtp · {name}", "softmax"]
+        assert f"| {name} | {single} | {softmax} |" in readme
+
+
+def test_eta_zero_is_compared_with_behaviour_cloning(tmp_path):
+    path = write_rows(tmp_path / "a.csv", [{}, {"variant": "eta=0"}])
+    made = gathered(path)
+    beside = {x.method.variant: {s.score for s in report.published_beside(made, x)} for x in made.lines}
+    assert beside == {"": {90.3}, "eta=0": {83.7}}
+
+
+def test_returns_are_never_put_beside_published_scores(tmp_path):
+    made = gathered(write_rows(tmp_path / "a.csv", [{"normalised_score": ""}]))
+    assert made.lines[0].metric == "return"
+    assert report.published_beside(made, made.lines[0]) == []
+
+
+class Reader(HTMLParser):
+    """Checks that tags are closed in order, and collects attributes, links and anchors."""
+
+    VOID = frozenset({"meta", "link", "br"})
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.links, self.ids = [], [], [], set()
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.tags.append((tag, attributes))
+        self.links += [v for k, v in attrs if k in ("href", "src")]
+        self.ids |= {v for k, v in attrs if k == "id"}
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>&| $body \\input{x}"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run of two seeds and two swept values as `gtp train` lays it out, its policies made up.
+
+    Training itself takes longer than all else here and is tested elsewhere.
+    """
+    folder = tmp_path_factory.mktemp("runs") / "small"
+    config = gtp_agent.Config(hidden=(16, 16), sampling_steps=2)
+    settings = runs.Settings("toy:multigoal", steps=40, log_every=20, seeds=2)
+    begun = runs.start(folder, "gtp", config, settings, {"eta": (1.0, 0.0)})
+    labels, agent = begun.members.labels(), gtp_agent.make(config, 40)
+    rng, shapes = np.random.default_rng(0), policy.template(agent, begun.about()).params
+    params = jax.tree.map(lambda x: rng.uniform(0.1, 0.3, x.shape).astype(x.dtype), shapes)
+    policy.save(folder / "policy", params, begun.about() | {"step": 40})
+    pi = policy.load(folder)
+    for step in (20, 40):
+        values = (
+            {"weight_ess": rng.uniform(50, 90), "q_mean": rng.normal(), "actor_loss": 1.0} for _ in labels
+        )
+        logs.append(
+            folder / "metrics.csv", [{"step": step} | x | y for x, y in zip(labels, values, strict=True)]
+        )
+        for way in (Acting(), Acting(sampling_steps=1)) if step == 40 else (Acting(),):
+            rows = runs.score(pi.with_params(pi.params, step), begun.env, 3, list(range(len(labels))), [way])
+            logs.append(folder / "eval.csv", rows)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(run, tmp_path_factory):
+    """The report of that run, of the hopper rows, of measured latencies, and of a hostile file."""
+    folder = tmp_path_factory.mktemp("report")
+    evil = {"agent": EVIL, "data": EVIL, "env": EVIL, "physics": EVIL, "act": EVIL, "variant": EVIL}
+    evil |= {"weights": EVIL, "sampling_steps": EVIL, "fingerprint": EVIL, "provenance": EVIL}
+    hostile = write_rows(folder / "evil.csv", [evil, evil | {"seed": 1}])
+    latency = folder / "latency.csv"
+    latency.write_text("agent,sampling_steps,microseconds,device\ngtp,1,20,cpu\ngtp,5,90,cpu\n")
+    out = folder / "out"
+    argv = ["report", str(run), str(RESULTS), str(hostile), str(latency), "--out", str(out), "--title", EVIL]
+    assert cli.main(argv) == 0
+    return out
+
+
+def test_the_page_is_whole_and_needs_nothing_else(made):
+    page = Reader((made / "index.html").read_text())
+    assert not {tag for tag, _ in page.tags} & {"script", "img", "iframe", "object", "embed", "base"}
+    for link in page.links:
+        ours = link.startswith(("#", "file://", "data:,")) or (made / link).is_file()
+        assert ours, link
+        assert not link.startswith("#") or link[1:] in page.ids, link
+    assert "url(" not in (made / "index.html").read_text()
+    headings = re.findall(r"<h2>(.*?)</h2>", (made / "index.html").read_text())
+    assert headings == [
+        "Scores", "Comparison", "Learning curves", "Sampling steps K", "Training", "What the policies do",
+        "What each number is", "Run configurations", "Rows",
+    ]  # fmt: skip
+
+
+def test_what_a_file_says_is_text_and_nothing_else(made):
+    text = (made / "index.html").read_text()
+    assert "<script" not in text
+    assert "<img" not in text
+    assert html.escape(EVIL, quote=True) in text
+    assert not {k for _, attributes in Reader(text).tags for k in attributes if k.startswith("on")}
+    markdown = (made / "report.md").read_text()
+    assert "<script" not in markdown.replace("\\<", "")
+    table = [line for line in markdown.splitlines() if line.startswith("| ") and "script" in line]
+    assert table
+    assert all(len(re.findall(r"(?<!\\)\|", line)) in (4, 10) for line in table)
+    tex = (made / "report.tex").read_text()
+    assert "\\input{x}" not in "\n".join(x for x in tex.splitlines() if not x.startswith("%"))
+
+
+def test_every_number_of_the_table_names_its_rows(made):
+    """Each title's count of rows is the count one finds in rows.csv by the filter it states."""
+    page = Reader((made / "index.html").read_text())
+    with (made / "rows.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    checked = 0
+    for _, attributes in page.tags:
+        title = attributes.get("title") or ""
+        found = re.search(
+            r"(\d+) rows: agent=gtp (?:variant=(\S+) )?act=(\w+) candidates=(\d+) weights=(\w+) "
+            r"sampling_steps=(\S+)\nin (.*)", title
+        )  # fmt: skip
+        if not found or "last evaluation" not in title or "three" in title:
+            continue
+        count, variant, act, candidates, weights, steps, file = found.groups()
+        wanted = {"variant": variant or "", "act": act, "candidates": candidates, "weights": weights}
+        wanted |= {"sampling_steps": steps, "rows_in": file, "agent": "gtp"}
+        chosen = [row for row in rows if all(row[k] == v for k, v in wanted.items())]
+        last = max(int(row["step"]) for row in chosen)
+        assert int(count) == sum(int(row["step"]) == last for row in chosen)
+        checked += 1
+    assert checked > 20
+
+
+def test_the_csv_says_the_same_as_the_rows(made):
+    with (made / "rows.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    with (made / "report.csv").open(newline="") as file:
+        table = list(csv.DictReader(file))
+    assert len(table) == 8 + 4 + 1
+    for line in table:
+        keys = ("method", "data", "act", "candidates", "sampling_steps", "weights")
+        chosen = [row for row in rows if all(row[k] == line[k] for k in keys)]
+        assert len(chosen) == int(line["all_rows"])
+        seeds = {}
+        for row in chosen:
+            if row["step"] == line["last_step"]:
+                seeds.setdefault(row["seed"], []).append(float(row[line["metric"]]))
+        means = [np.mean(values) for values in seeds.values()]
+        assert float(line["last_mean"]) == pytest.approx(np.mean(means))
+        assert float(line["best_mean"]) >= float(line["last_mean"])
+        assert float(line["last_low95"]) <= float(line["last_mean"]) <= float(line["last_high95"])
+
+
+def test_the_same_rows_give_the_same_report(tmp_path):
+    for name in ("a", "b"):
+        assert cli.main(["report", str(RESULTS), "--out", str(tmp_path / name)]) == 0
+    for name in ("report.csv", "report.md", "report.tex", "rows.csv"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_nothing_is_overwritten(tmp_path, capsys):
+    (tmp_path / "out").mkdir()
+    assert cli.main(["report", str(RESULTS), "--out", str(tmp_path / "out")]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_report_that_fails_leaves_nothing(tmp_path, monkeypatch):
+    from gtp import report_text
+
+    monkeypatch.setattr(report_text, "latex", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        report.write([RESULTS], tmp_path / "out", "x")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"seed": "one"}, "line 2: seed is 'one', not a whole number"),
+        ({"return": "nan"}, "line 2: return is 'nan', not a finite number"),
+        ({"normalised_score": "high"}, "line 2: normalised_score is 'high'"),
+        ({"success": "yes"}, "line 2: success is 'yes'"),
+    ],
+)
+def test_a_bad_row_is_named(tmp_path, change, words):
+    with pytest.raises(UserError, match=re.escape(words)):
+        report.read([write_rows(tmp_path / "a.csv", [change])])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.csv", b"x,y\n1,2\n", "no file of episodes"),
+        ("a.csv", b"", "no file of episodes"),
+        ("a.csv", b"\xff\xfe\x00", "cannot be read as csv"),
+        ("run/config.json", b"{", "config.json cannot be read"),
+        ("run/config.json", b"[]", "does not describe one"),
+        ("run/config.json", b'{"agent": "gtp", "settings": {}}', "does not describe one"),
+        ("empty/nothing.txt", b"", "neither a run nor a csv"),
+        (None, b"", "there is nothing at"),
+    ],
+)
+def test_what_is_no_run_is_said_in_a_sentence(tmp_path, capsys, name, content, words):
+    target = tmp_path / "absent"
+    if name:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+        target = path if path.suffix == ".csv" else path.parent
+    assert cli.main(["report", str(target), "--out", str(tmp_path / "out")]) == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_without_episodes_still_shows_its_training(run, tmp_path):
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for name in ("config.json", "metrics.csv"):
+        (bare / name).write_bytes((run / name).read_bytes())
+    assert cli.main(["report", str(bare), "--out", str(tmp_path / "out")]) == 0
+    text = (tmp_path / "out" / "index.html").read_text()
+    assert "There are no episodes here" in text
+    assert "Effective sample size of the weights" in text
+    assert "the run has no policy yet" in text
+
+
+def test_broken_metrics_are_a_sentence(run, tmp_path):
+    (tmp_path / "config.json").write_bytes((run / "config.json").read_bytes())
+    (tmp_path / "metrics.csv").write_text("step,seed,eta,q_mean\n20,0,1,high\n")
+    with pytest.raises(UserError, match="line 2"):
+        report.read([tmp_path])
+
+
+def test_data_that_changed_are_not_compared(run, tmp_path):
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    config = json.loads((copy / "config.json").read_text())
+    config["data"]["fingerprint"] = "another"
+    (copy / "config.json").write_text(json.dumps(config))
+    from gtp import report_policy
+
+    looks = report_policy.looks(gathered(copy))
+    assert not looks.actions
+    assert "changed" in looks.absent[0]
+
+
+def test_the_flow_picture_ends_in_actions(run):
+    from gtp import report_policy
+
+    looks = report_policy.looks(gathered(run))
+    (flow,), (actions,) = looks.flows, looks.actions
+    assert flow.paths.shape == (3, report_policy.SAMPLES, 2)
+    assert flow.levels[-1] == 0
+    # Noise at the top level, divided by its scale, has the deviation the data are assumed to have.
+    assert flow.paths[0].std() == pytest.approx(0.5, rel=0.1)
+    assert np.abs(actions.policy).max() <= 1 + 1e-6
+    assert actions.data.shape == actions.policy.shape
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0, 1, [0, 0.2, 0.4, 0.6, 0.8, 1]),
+        (-3, 12, [0, 5, 10]),
+        (7, 7, [7]),
+        (0, 2e6, [0, 5e5, 1e6, 1.5e6, 2e6]),
+    ],
+)
+def test_ticks_are_round(low, high, expected):
+    assert report_charts.ticks(low, high) == pytest.approx(expected)
+
+
+def test_one_score_and_one_point_can_be_drawn(tmp_path):
+    path = write_rows(tmp_path / "a.csv", [{"return": 0, "normalised_score": 0}])
+    report.write([path], tmp_path / "out", "one")
+    text = (tmp_path / "out" / "index.html").read_text()
+    assert not re.search(r"\bnan\b", text)
+    assert "one seed has no interval" in text
+
+
+@pytest.mark.skipif(
+    browser.CHROMIUM is None, reason="Chromium is not installed, so no browser looks at the page"
+)
+def test_a_browser_shows_the_page_in_both_schemes_and_on_a_phone(made, tmp_path):
+    tab = browser.Browser(tmp_path / "profile")
+    try:
+        papers = {}
+        for width in (1240, 390):
+            for scheme in ("light", "dark"):
+                tab.open(made / "index.html", width, scheme)
+                assert tab.ask("document.documentElement.scrollWidth") <= width
+                papers[scheme] = tab.ask("getComputedStyle(document.body).backgroundColor")
+                flat = "[...document.querySelectorAll('svg')].filter(s => s.checkVisibility() && "
+                flat += "!(s.getBoundingClientRect().height > 15)).length"
+                assert tab.ask(flat) == 0
+                # No chart's text leaves its picture.
+                out = "[...document.querySelectorAll('figure svg')].filter(s => s.checkVisibility())"
+                out += ".flatMap(s => "
+                out += "[...s.querySelectorAll('text')].filter(t => { const a = t.getBoundingClientRect(), "
+                out += (
+                    "b = s.getBoundingClientRect(); return a.left < b.left - 1 || a.right > b.right + 1; })"
+                )
+                out += ".map(t => t.textContent))"
+                assert tab.ask(out) == []
+        assert papers["light"] != papers["dark"]
+        assert tab.ask("document.title") == EVIL
+    finally:
+        tab.close()
+    complaints = {"Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown"}
+    assert not [event for event in tab.events if event.get("method") in complaints]
+    asked = {
+        e["params"]["request"]["url"] for e in tab.events if e.get("method") == "Network.requestWillBeSent"
+    }
+    assert all(url.startswith("file://") or url == "data:," for url in asked)
