@@ -19,6 +19,8 @@ AGENTS = {name: agents.get(name) for name in agents.NAMES}
 SMALL = {"hidden": (8, 8)}
 TINY = {"gtp": {"sampling_steps": 2, "baseline_samples": 2, "levels_end": 40}}
 """What keeps an agent quick, beside its width."""
+ACTS_BY_ITS_MEAN = {"iql", "td3_bc", "rebrac", "awac", "xql", "cql", "onestep"}
+"""Agents whose published way to act, our `single`, has no chance in it."""
 ROWS, OBS, ACTION, STEPS = 24, 3, 2, 30
 each_agent = pytest.mark.parametrize("name", AGENTS)
 
@@ -116,7 +118,10 @@ def test_acting(name):
             again = agent.act(state.params, obs, jax.random.key(1), acting)
             np.testing.assert_array_equal(actions, again)
             other = agent.act(state.params, obs, jax.random.key(2), acting)
-            assert distance(actions, other) > 1e-4
+            if rule == "single" and name in ACTS_BY_ITS_MEAN:
+                np.testing.assert_array_equal(actions, other)
+            else:
+                assert distance(actions, other) > 1e-4
 
 
 @each_agent

@@ -30,8 +30,15 @@ def clip_by_norm(limit: Array | float) -> optax.GradientTransformation:
     return optax.stateless(clip)
 
 
-def adam(learning_rate: Array | float, grad_clip: Array | float = 0.0) -> Optimiser:
-    """Adam behind a gradient clip."""
+def cosine(learning_rate: Array | float, total_steps: int) -> Callable[[Array], Array]:
+    """A learning rate that falls to 0 over the run along half a cosine."""
+    return lambda step: learning_rate * 0.5 * (1 + jnp.cos(jnp.pi * jnp.minimum(step / total_steps, 1.0)))
+
+
+def adam(
+    learning_rate: Array | float | Callable[[Array], Array], grad_clip: Array | float = 0.0
+) -> Optimiser:
+    """Adam behind a gradient clip; the learning rate may depend on the step."""
     chain = optax.chain(clip_by_norm(grad_clip), optax.adam(learning_rate))
     return Optimiser(chain.init, chain.update)
 
@@ -46,6 +53,11 @@ def descend(
     grads, metrics = jax.grad(loss, has_aux=True)(params)
     updates, opt_state = optimiser.update(grads, opt_state, params)
     return optax.apply_updates(params, updates), opt_state, metrics, optax.tree.norm(grads)
+
+
+def if_due(due: Array, new: Any, old: Any) -> Any:
+    """The new tree if it is due, else the old one: how a delayed update is left out."""
+    return jax.tree.map(lambda n, o: jnp.where(due, n, o), new, old)
 
 
 def polyak(target: Any, online: Any, rate: Array | float) -> Any:

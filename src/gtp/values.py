@@ -5,12 +5,15 @@ A critic's answer has the ensemble on its first axis: (members, …).
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 
-from gtp.types import Array
+from gtp.nn import Ensemble, Gaussian, GaussianNetwork
+from gtp.optim import Optimiser, descend
+from gtp.types import Acting, Array, Metrics, Transition
 
 
 def smallest(q: Array) -> Array:
@@ -41,6 +44,37 @@ def expectile_loss(residual: Array, tau: Array | float) -> Array:
     return jnp.where(residual < 0, 1 - tau, tau) * residual**2
 
 
+def gumbel_loss(residual: Array, temperature: Array | float, clip: Array | float) -> Array:
+    """e^z − z − 1 with z = residual/temperature cut at `clip`, over the largest e^z of the batch.
+
+    Its minimiser is temperature·ln E e^(q/temperature), a soft maximum (XQL). The division is the published
+    code's guard against huge gradients; a batch whose z are all below −1 is divided by e⁻¹.
+    """
+    z = jnp.minimum(residual / temperature, clip)
+    largest = jax.lax.stop_gradient(jnp.maximum(jnp.max(z), -1.0))
+    return jnp.exp(z - largest) - (z + 1) * jnp.exp(-largest)
+
+
+def conservative_gap(q: Array, elsewhere: Array, log_density: Array) -> Array:
+    """How far ln ∫ e^Q(s, a) da lies above Q(s, a) of the data, up to ln of the number of samples (CQL).
+
+    q is (members, batch); `elsewhere` is (members, samples, batch), values of actions drawn with `log_density`,
+    by which the integral is an importance-sampled sum.
+    """
+    return jax.nn.logsumexp(elsewhere - log_density, axis=1) - q
+
+
+def smoothed(key: Array, action: Array, noise: Array | float, clip: Array | float) -> Array:
+    """The action with clipped Gaussian noise, inside the action range: TD3's target policy smoothing."""
+    jitter = jnp.clip(noise * jax.random.normal(key, action.shape), -clip, clip)
+    return jnp.clip(action + jitter, -1.0, 1.0)
+
+
+def exponential_weight(advantage: Array, inverse_temperature: Array | float, clip: Array | float) -> Array:
+    """e^(A·inverse temperature), at most `clip`: the weight of advantage-weighted regression."""
+    return jnp.exp(jnp.minimum(inverse_temperature * advantage, jnp.log(clip)))
+
+
 def advantage_exponent(advantage: Array, eta: Array | float, clip: Array | float) -> Array:
     """Logarithm of w(s, a) = exp(η·max(0, A)/(std A + ε)), clipped at `clip` (the paper's w has no clip)."""
     exponent = eta * jnp.maximum(advantage, 0) / (jnp.std(advantage) + 1e-6)
@@ -65,9 +99,88 @@ def effective_sample_size(weight: Array) -> Array:
     return jnp.sum(weight) ** 2 / jnp.sum(weight**2)
 
 
+def fit_weighted(
+    actor: GaussianNetwork, opt_state: Any, optimiser: Optimiser, batch: Transition, weight: Array
+) -> tuple[GaussianNetwork, Any, Metrics]:
+    """One step of weighted regression onto the data's actions, −w·ln π(a|s)."""
+
+    def loss(actor: GaussianNetwork) -> tuple[Array, Metrics]:
+        pi = actor(batch.obs)
+        value = -jnp.mean(weight * pi.log_prob(batch.action))
+        return value, {"actor_loss": value, "mean_error": jnp.mean((pi.mean - batch.action) ** 2)}
+
+    actor, opt_state, metrics, norm = descend(loss, actor, opt_state, optimiser)
+    return actor, opt_state, metrics | {"actor_grad_norm": norm}
+
+
+def act_gaussian(key: Array, acting: Acting, pi: Gaussian, q: Callable[[Array], Array]) -> Array:
+    """The mean of a Gaussian policy where one action is asked for, else the rule's choice among its draws."""
+    if acting.rule == "single":
+        return pi.mean
+    return act(key, acting, lambda key, count: pi.sample(key, (count,)), q)
+
+
 def choose(key: Array, actions: Array, q: Array, rule: Literal["single", "softmax", "argmax"]) -> Array:
     """Pick one of the candidate actions (candidates, batch, action) by its value q (candidates, batch)."""
     if rule == "single":
         return actions[0]
     index = jax.random.categorical(key, q, axis=0) if rule == "softmax" else jnp.argmax(q, axis=0)
     return jnp.take_along_axis(actions, index[None, :, None], axis=0)[0]
+
+
+def act(
+    key: Array, acting: Acting, draw: Callable[[Array, int], Array], q: Callable[[Array], Array]
+) -> Array:
+    """One action by the rule of `acting`: `draw(key, n)` gives n candidates, `q` their values by each critic.
+
+    A single sample never asks the critic.
+    """
+    key_draw, key_choice = jax.random.split(key)
+    if acting.rule == "single":
+        return draw(key_draw, 1)[0]
+    actions = draw(key_draw, acting.candidates)
+    return choose(key_choice, actions, smallest(q(actions)), acting.rule)
+
+
+def fit_critic(
+    critic: Ensemble, opt_state: Any, optimiser: Optimiser, batch: Transition, target: Array
+) -> tuple[Ensemble, Any, Metrics]:
+    """One step of every critic towards the Bellman target."""
+
+    def loss(critic: Ensemble) -> tuple[Array, Metrics]:
+        q = critic(batch.obs, batch.action)
+        value = jnp.mean(td_loss(q, target))
+        return value, {"critic_loss": value, "q_mean": jnp.mean(q), "q_max": jnp.max(q)}
+
+    critic, opt_state, metrics, norm = descend(loss, critic, opt_state, optimiser)
+    return critic, opt_state, metrics | {"critic_grad_norm": norm}
+
+
+def fit_expectile(
+    value: Ensemble, opt_state: Any, optimiser: Optimiser, obs: Array, q: Array, tau: Array | float
+) -> tuple[Ensemble, Any, Metrics]:
+    """One step of V(s) towards the τ-expectile of q, the values of the data's actions (IQL)."""
+
+    def loss(value: Ensemble) -> tuple[Array, Metrics]:
+        v = value(obs)[0]
+        error = jnp.mean(expectile_loss(q - v, tau))
+        return error, {"value_loss": error, "v_mean": jnp.mean(v)}
+
+    value, opt_state, metrics, _ = descend(loss, value, opt_state, optimiser)
+    return value, opt_state, metrics
+
+
+def advantage(critic: Ensemble, batch: Transition, policy_actions: Array) -> Array:
+    """A = Q(s, a) − V(s), V the mean of Q over samples of the policy (samples, batch, action)."""
+    q = smallest(critic(batch.obs, batch.action))
+    return q - jnp.mean(smallest(critic(batch.obs, policy_actions)), axis=0)
+
+
+def weight_metrics(advantage: Array, weight: Array) -> Metrics:
+    """What to watch of an advantage weight."""
+    return {
+        "advantage_mean": jnp.mean(advantage),
+        "advantage_std": jnp.std(advantage),
+        "weight_ess": effective_sample_size(weight),
+        "weight_max": jnp.max(weight),
+    }

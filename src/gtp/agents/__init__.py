@@ -7,7 +7,12 @@ from types import ModuleType
 
 from gtp.errors import UserError
 
-NAMES = ("gtp", "bc")
+NAMES = (
+    "gtp",
+    "bc",
+    "iql",
+    "td3_bc",
+)
 
 
 def get(name: str) -> ModuleType:

@@ -14,11 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from gtp.config import NonNegative, Positive
-from gtp.nn import Gaussian, Network, Normaliser
+from gtp.nn import GaussianNetwork, Normaliser
 from gtp.optim import adam, descend
 from gtp.types import Acting, Agent, Array, Metrics, State, Transition
 
@@ -43,7 +42,7 @@ class Params(NamedTuple):
     """The policy's network and the observation normaliser."""
 
     normaliser: Normaliser
-    actor: Network
+    actor: GaussianNetwork
 
 
 class OptState(NamedTuple):
@@ -58,20 +57,18 @@ def make(config: Config, total_steps: int) -> Agent:
     optimiser = adam(config.actor_lr, config.actor_grad_clip)
 
     def init(key: Array, data: Transition) -> State:
-        actor = Network(key, data.obs.shape[1:], 0, config.hidden, 2 * data.action.shape[-1], jax.nn.relu)
+        actor = GaussianNetwork(
+            key, data.obs.shape[1:], data.action.shape[-1], config.hidden, std_of_obs=True
+        )
         params = Params(Normaliser.fit(data.obs, config.normalise_obs), actor)
         return State(jnp.int32(0), params, OptState(optimiser.init(actor)))
-
-    def policy(actor: Network, obs: Array) -> Gaussian:
-        mean, log_std = jnp.split(actor(obs), 2, axis=-1)
-        return Gaussian(jnp.tanh(mean), jnp.clip(log_std, -5.0, 2.0))
 
     def update(state: State, batch: Transition, key: Array) -> tuple[State, Metrics]:
         del key
         obs = state.params.normaliser(batch.obs)
 
-        def loss(actor: Network) -> tuple[Array, Metrics]:
-            pi = policy(actor, obs)
+        def loss(actor: GaussianNetwork) -> tuple[Array, Metrics]:
+            pi = actor(obs)
             error = jnp.mean((pi.mean - batch.action) ** 2)
             value = error if config.deterministic else -jnp.mean(pi.log_prob(batch.action))
             return value, {"actor_loss": value, "mean_error": error}
@@ -82,7 +79,7 @@ def make(config: Config, total_steps: int) -> Agent:
 
     def act(params: Params, obs: Array, key: Array, acting: Acting) -> Array:
         del acting
-        pi = policy(params.actor, params.normaliser(obs))
+        pi = params.actor(params.normaliser(obs))
         return pi.mean if config.deterministic else pi.sample(key)
 
     return Agent(init, update, act, rules=("single",))
