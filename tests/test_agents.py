@@ -125,6 +125,22 @@ def test_acting(name):
 
 
 @each_agent
+def test_a_critic_values_each_row_and_tells_actions_apart(name):
+    agent = AGENTS[name].make(config(name), STEPS)
+    if agent.q is None:
+        pytest.skip("this agent shows no critic")
+    state, _ = compiled(name)(jax.random.key(0))
+    data = batch()
+    q = agent.q(state.params, data.obs, data.action)
+    assert q.shape == (ROWS,)
+    assert np.all(np.isfinite(q))
+    assert distance(q, agent.q(state.params, data.obs, -data.action)) > 1e-4
+    # Several candidates for each observation stand on an axis in front.
+    many = agent.q(state.params, data.obs, jnp.stack([data.action, -data.action]))
+    np.testing.assert_allclose(many[0], q, rtol=1e-4, atol=1e-5)
+
+
+@each_agent
 def test_jit_equals_no_jit(name):
     assert_close(compiled(name)(jax.random.key(0)), without_jit(name), rtol=1e-3, atol=2e-5)
 

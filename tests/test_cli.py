@@ -79,6 +79,9 @@ def test_own_arrays_train_and_act_in_their_own_units(tmp_path, capsys):
     with (out / "metrics.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(r["step"], r["seed"]) for r in rows] == [("20", "0"), ("20", "1"), ("40", "0"), ("40", "1")]
+    # There is no environment: the log itself says what it can of the policy.
+    scores = {(row["score"], row["act"]) for row in logs.read(out / "offline.csv")}
+    assert scores >= {("energy_score", "single"), ("td_error", "softmax"), ("q_policy", "softmax")}
     config = json.loads((out / "config.json").read_text())
     assert config["data"]["transitions"] == 60
     assert config["data"]["fingerprint"]

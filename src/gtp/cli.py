@@ -19,7 +19,8 @@ from gtp.errors import UserError
 VERBS = {
     "demo": "train on the built-in 2-D multi-goal data and draw the picture; minutes on two CPU cores",
     "train": "train an agent:  gtp train AGENT --data SPEC [--preset paper] [--seeds 5] [--agent.FIELD …]",
-    "eval": "play episodes with a policy:  gtp eval RUN [--episodes N] [--act softmax --candidates 50]",
+    "eval": "score a policy:  gtp eval RUN [--episodes N] [--act softmax --candidates 50] [--offline]",
+    "experiment": "run a table or figure of the paper:  gtp experiment NAME [--scale small] [--out DIR]",
     "presets": "the exact command of every cell of the paper's tables:  gtp presets [AGENT]",
     "report": "scores as one web page and as tables:  gtp report RUN… --out DIR",
     "data": "list, show, check, convert, get or make data",
@@ -31,7 +32,7 @@ def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     if not argv or argv[0] in ("-h", "--help"):
         print("gtp: offline reinforcement learning with generative policies\n")
-        print("\n".join(f"  gtp {verb:8} {words}" for verb, words in VERBS.items()))
+        print("\n".join(f"  gtp {verb:10} {words}" for verb, words in VERBS.items()))
         print("\nEach has its own --help.")
         return 0
     if argv[0] == "--version":
@@ -198,18 +199,19 @@ def _follow(run: Any, state: Any = None, alive: Any = None) -> int:
                 console.print(f"[red]{failed[member]}; its last good state is kept[/]")
             move(report.step, report.metrics, report.alive)
     from gtp import logs
-    from gtp.tables import evaluation_table
+    from gtp.tables import evaluation_table, offline_table
 
-    rows = [r for r in logs.read(run.folder / "eval.csv") if int(r["step"]) == run.settings.steps]
-    if rows:
-        Console().print(evaluation_table(rows))
+    for name, table in (("eval.csv", evaluation_table), ("offline.csv", offline_table)):
+        rows = [r for r in logs.read(run.folder / name) if int(r["step"]) == run.settings.steps]
+        if rows:
+            Console().print(table(rows))
     print(run.folder)
     return 1 if failed else 0
 
 
 @dataclasses.dataclass(frozen=True)
 class Eval:
-    """Play episodes with a trained policy and print a line per member."""
+    """Play episodes with a trained policy, or score it on its data, and print what comes out."""
 
     episodes: int = 10
     """Episodes per member."""
@@ -225,8 +227,12 @@ class Eval:
     """Environment; by default the one of the data."""
     workers: int = 0
     """Processes that step environments; 0 takes one a core. Episodes are the same whatever their number."""
+    offline: bool = False
+    """Take scores from the run's data instead of an environment, of its newest checkpoint."""
+    fqe: int = 0
+    """With --offline: updates of fitted Q evaluation, 0 for none; 20000 is a fair number."""
     save: bool = False
-    """Add the episodes to RUN/eval.csv."""
+    """Add the rows to RUN/eval.csv, or to RUN/offline.csv."""
     json: bool = False
     """Print the rows as json."""
 
@@ -241,14 +247,15 @@ def evaluate(argv: list[str]) -> int:
 
     from gtp import logs, policy
     from gtp import run as runs
-    from gtp.evaluate import Stage
-    from gtp.tables import evaluation_table
+    from gtp.tables import evaluation_table, offline_table
     from gtp.types import Acting
 
     folder = Path(argv[0])
     options = tyro.cli(Eval, prog="gtp eval RUN", args=argv[1:])
     if options.episodes < 1 or options.workers < 0:
         raise UserError("--episodes must be 1 or more, --workers 0 or more")
+    if options.fqe and not options.offline:
+        raise UserError("--fqe goes with --offline")
     pi = policy.load(folder)
     ways = runs.ways_to_act(pi.rules)
     if options.act is not None or options.candidates is not None:
@@ -260,19 +267,45 @@ def evaluate(argv: list[str]) -> int:
         )
         for w in ways
     ]
-    env = options.env or pi.about["env"]
-    if not env:
-        raise UserError(f"{folder} was trained on data without an environment; name one with --env")
-    members = len(pi.about["members"])
-    with Stage(env, members, options.episodes, options.workers) as where:
-        rows = runs.score(pi, where, list(range(members)), ways)
+    rows = _offline(folder, options.fqe, ways) if options.offline else _episodes(folder, pi, options, ways)
     if options.save:
-        logs.append(folder / "eval.csv", rows)
+        logs.append(folder / ("offline.csv" if options.offline else "eval.csv"), rows)
     if options.json:
         print(json.dumps(rows, indent=2))
     else:
-        Console().print(evaluation_table(rows))
+        Console().print(offline_table(rows) if options.offline else evaluation_table(rows))
     return 0
+
+
+def _offline(folder: Path, fqe_steps: int, ways: list[Any]) -> list[dict[str, Any]]:
+    """Offline scores of a run's newest checkpoint."""
+    from rich.console import Console
+
+    from gtp import run as runs
+    from gtp.progress import bar
+
+    if fqe_steps < 0:
+        raise UserError(f"--fqe must be 0 or more, not {fqe_steps}")
+    run, state, alive = runs.resume(folder)
+    if state is None or alive is None:
+        raise UserError(f"{folder} has no checkpoint yet")
+    with bar(Console(stderr=True), "fitted Q evaluation", max(1, fqe_steps)) as move:
+        return runs.offline_scores(run, state, alive, fqe_steps, ways, lambda step: move(step, {}, alive))
+
+
+def _episodes(folder: Path, pi: Any, options: Eval, ways: list[Any]) -> list[dict[str, Any]]:
+    """Episodes of a run's policy."""
+    from gtp import run as runs
+    from gtp.evaluate import Stage
+
+    env = options.env or pi.about["env"]
+    if not env:
+        raise UserError(
+            f"{folder} was trained on data without an environment; name one with --env, or score it --offline"
+        )
+    members = len(pi.about["members"])
+    with Stage(env, members, options.episodes, options.workers) as where:
+        return runs.score(pi, where, list(range(members)), ways)
 
 
 def presets(argv: list[str]) -> int:
@@ -288,6 +321,10 @@ def presets(argv: list[str]) -> int:
         raise UserError(f"there are no presets for {argv[0]!r}; there are for {', '.join(known)}")
     for name in argv[:1] or known:
         print("\n".join(table.commands(name)))
+    if not argv:
+        from gtp import experiments
+
+        print("\n".join(experiments.commands()))
     return 0
 
 

@@ -20,6 +20,7 @@ from gtp.envs import multigoal
 INK, FAINT, PAPER, SEA, GROUND = "#1f2933", "#7b8794", "#ffffff", "#eef2f6", "#ffffff"
 GOAL_COLOURS = ("#2f6fde", "#e08a00", "#12977b", "#8a4fc9")
 """One colour for each goal, in the order of `multigoal.GOALS`."""
+STYLE: Any = {"font.family": "DejaVu Sans", "text.color": INK, "axes.titlecolor": INK}
 ARROWS = "→↑←↓"
 FAILED = "#d7263d"
 PATHS = 250
@@ -45,8 +46,7 @@ def draw(
         figures: For each rollout's name its `success` and its `goals`, the share of each goal.
         levels: Noise levels of `generative`, for its labels.
     """
-    style: Any = {"font.family": "DejaVu Sans", "text.color": INK, "axes.titlecolor": INK}
-    with matplotlib.rc_context(style):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(12, 6.7), dpi=150, facecolor=PAPER)
         *below, beside = rollouts
         columns = len(below)
@@ -61,8 +61,30 @@ def draw(
         ]
         for name, cell in cells:
             world(figure.add_subplot(cell), rollouts[name], name, caption(figures[name]))
-        picture = io.BytesIO()
-        figure.savefig(picture, format="png")
+        write(figure, path)
+
+
+def draw_walks(
+    path: Path,
+    dataset_obs_paths: np.ndarray,
+    rollouts: Mapping[str, np.ndarray],
+    figures: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """Write a row of panels to `path` as PNG: the demonstrations, then each policy's walks as in `draw`."""
+    with matplotlib.rc_context(STYLE):
+        count = 1 + len(rollouts)
+        figure = Figure(figsize=(3 * count, 3.5), dpi=150, facecolor=PAPER)
+        grid = figure.add_gridspec(1, count, left=0.012, right=0.988, top=0.83, bottom=0.02, wspace=0.045)
+        world(figure.add_subplot(grid[0, 0]), dataset_obs_paths, "Demonstrations", "four goals, equally good")
+        for i, (name, paths) in enumerate(rollouts.items()):
+            world(figure.add_subplot(grid[0, i + 1]), paths, name, caption(figures[name]))
+        write(figure, path)
+
+
+def write(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG, whole or not at all."""
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png")
     # With a palette the file is a third of the size, and nobody sees a difference.
     image = Image.open(picture).convert("RGB").quantize(256, dither=Image.Dither.NONE)
     temporary = path.with_name(f".{path.name}.tmp")

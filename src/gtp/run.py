@@ -3,6 +3,7 @@
 RUN/config.json          everything resolved, with versions, device and the data's fingerprint
 RUN/metrics.csv          one row a log point and member
 RUN/eval.csv             one row an episode
+RUN/offline.csv          one row a score and member, taken from data alone
 RUN/checkpoints/STEP/    all that going on bit for bit needs
 RUN/policy/              all that acting needs
 """
@@ -14,8 +15,9 @@ import dataclasses
 import json
 import platform
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +25,13 @@ import jax
 import numpy as np
 
 import gtp
-from gtp import agents, checkpoint, config, evaluate, logs, policy, training
-from gtp.config import Count
+from gtp import agents, checkpoint, config, evaluate, logs, offline, policy, training
+from gtp.config import Count, Fraction
 from gtp.data import load as load_data
-from gtp.data.dataset import Dataset
+from gtp.data.dataset import Dataset, episode_numbers, hold_out
 from gtp.envs import worlds
 from gtp.errors import UserError
-from gtp.types import Acting, State
+from gtp.types import Acting, State, Transition
 
 KEPT_CHECKPOINTS = 2
 EVAL_SEED = 10_000
@@ -48,6 +50,9 @@ class Settings:
     """Updates in all."""
     batch_size: Count = 256
     """Transitions in a batch."""
+    holdout: Fraction = 0.0
+    """Share of the episodes that is not trained on but kept for offline scores; every run on the same data
+    keeps the same ones."""
     seeds: Count = 1
     """Seeds to train side by side, in one program."""
     seed: int = 0
@@ -99,6 +104,21 @@ class Run:
         """Where to evaluate, if anywhere."""
         return self.settings.env or self.dataset.env
 
+    @cached_property
+    def held_out(self) -> np.ndarray:
+        """True in the transitions that are not trained on."""
+        return hold_out(self.dataset.transitions, self.settings.holdout)
+
+    @cached_property
+    def trained_on(self) -> Transition:
+        """The transitions that are."""
+        t = self.dataset.transitions
+        return (
+            t._replace(**{k: v[~self.held_out] for k, v in t._asdict().items()})
+            if self.settings.holdout
+            else t
+        )
+
     def about(self) -> dict[str, Any]:
         """What a saved policy must know besides its parameters."""
         t = self.dataset.transitions
@@ -126,6 +146,12 @@ def provenance(metadata: dict[str, str]) -> str:
     return metadata.get("made", "")
 
 
+def resolve(settings: Settings) -> Settings:
+    """Settings as a run keeps them: a short run logs and saves at its end."""
+    log_every, save_every = (min(n, settings.steps) for n in (settings.log_every, settings.save_every))
+    return dataclasses.replace(settings, log_every=log_every, save_every=save_every)
+
+
 def start(
     folder: Path, agent: str, agent_config: Any, settings: Settings, sweep: dict[str, Sequence[float]]
 ) -> Run:
@@ -134,8 +160,7 @@ def start(
     for name, values in sweep.items():
         for value in values:
             config.check(dataclasses.replace(agent_config, **{name: value}))
-    settings = dataclasses.replace(settings, log_every=min(settings.log_every, settings.steps))
-    settings = dataclasses.replace(settings, save_every=min(settings.save_every, settings.steps))
+    settings = resolve(settings)
     config.check(settings)
     if folder.exists():
         raise UserError(f"{folder} exists already; name another --out, or go on with --resume {folder}")
@@ -143,8 +168,9 @@ def start(
     if stage(run):
         t = run.dataset.transitions
         worlds.check(str(run.env), t.obs.shape[1:], t.action.shape[-1])
+    content = describe(run)
     folder.mkdir(parents=True)
-    checkpoint.write_json(folder / "config.json", describe(run))
+    checkpoint.write_json(folder / "config.json", content)
     return run
 
 
@@ -161,6 +187,7 @@ def describe(run: Run) -> dict[str, Any]:
             "name": run.dataset.name,
             "fingerprint": run.dataset.fingerprint,
             "transitions": run.dataset.size,
+            "held_out_transitions": int(run.held_out.sum()),
             "env": run.env,
             "metadata": run.dataset.metadata,
         },
@@ -216,14 +243,14 @@ def go(run: Run, state: State | None = None, alive: np.ndarray | None = None) ->
     """
     settings, checkpoints = run.settings, run.folder / "checkpoints"
     done = 0 if state is None else int(np.max(state.step))
-    for name in ("metrics.csv", "eval.csv"):
+    for name in ("metrics.csv", "eval.csv", "offline.csv"):
         logs.cut(run.folder / name, done)
     labels = run.members.labels()
     pi = policy.Policy(agents.get(run.agent).make, run.config, None, run.about())
     reports = training.train(
         agents.get(run.agent).make,
         run.config,
-        run.dataset.transitions,
+        run.trained_on,
         run.members,
         steps=settings.steps,
         batch_size=settings.batch_size,
@@ -247,6 +274,8 @@ def go(run: Run, state: State | None = None, alive: np.ndarray | None = None) ->
                 who = [int(i) for i in np.flatnonzero(report.alive)]
                 now = pi.with_params(report.state.params, step)
                 logs.append(run.folder / "eval.csv", score(now, where, who))
+            if last and run.env is None:
+                logs.append(run.folder / "offline.csv", offline_scores(run, report.state, report.alive))
             # The checkpoint comes last: a run that has its final one has everything else too.
             if last:
                 policy.save(run.folder / "policy", report.state.params, run.about() | {"step": step})
@@ -270,6 +299,11 @@ def stage(run: Run) -> evaluate.Stage | None:
     return evaluate.Stage(run.env, members, settings.eval_episodes, settings.eval_workers)
 
 
+def variant(label: dict[str, float]) -> str:
+    """A member's swept values, as rows say them."""
+    return " ".join(f"{name}={value:g}" for name, value in label.items() if name != "seed")
+
+
 def score(
     pi: policy.Policy, where: evaluate.Stage, who: list[int], ways: list[Acting] | None = None
 ) -> list[dict[str, Any]]:
@@ -281,7 +315,57 @@ def score(
         played = where.play(pi.player(acting, where.episodes, EVAL_SEED), EVAL_SEED, who)
         for member, episodes in zip(who, played, strict=True):
             label = about["members"][member]
-            variant = " ".join(f"{name}={value:g}" for name, value in label.items() if name != "seed")
-            names = about | {"seed": label["seed"], "variant": variant}
+            names = about | {"seed": label["seed"], "variant": variant(label)}
             found += evaluate.rows(episodes, where.env_id, acting_as, names)
     return found
+
+
+def offline_scores(
+    run: Run,
+    state: State,
+    alive: np.ndarray,
+    fqe_steps: int = 0,
+    ways: list[Acting] | None = None,
+    progress: Callable[[int], None] = lambda step: None,
+) -> list[dict[str, Any]]:
+    """Scores of the living members that take no environment; one row a score.
+
+    They are taken on the episodes held out, or on those trained on where there are none. Fitted Q evaluation,
+    if it is asked for, learns from the latter and looks at the first states of all.
+    """
+    make, t = agents.get(run.agent).make, run.dataset.transitions
+    who = offline.Subject(make, run.config, run.settings.steps, run.members, state)
+    held = bool(run.held_out.any())
+    data = t._replace(**{k: v[run.held_out] for k, v in t._asdict().items()}) if held else t
+    source = "held-out episodes" if held else "training data"
+    # What an agent loses on the data it trains on is in metrics.csv.
+    found = [(source, Acting(), offline.losses(who, data, run.settings.batch_size))] if held else []
+    for acting in ways or ways_to_act(make(run.config, run.settings.steps).rules):
+        found.append((source, acting, offline.behaviour(who, data, acting)))
+        if fqe_steps:
+            firsts = t.obs[np.unique(episode_numbers(t), return_index=True)[1]]
+            scores = offline.fitted_q(who, run.trained_on, firsts, acting, steps=fqe_steps, progress=progress)
+            found.append(("first states", acting, scores))
+    step = int(np.max(state.step))
+    return [
+        {
+            "agent": run.agent,
+            "data": run.dataset.name,
+            "on": on,
+            "seed": label["seed"],
+            "step": step,
+            "weights": acting.weights,
+            "act": acting.rule,
+            "candidates": acting.candidates,
+            "sampling_steps": acting.sampling_steps or getattr(run.config, "sampling_steps", ""),
+            "score": name,
+            "value": repr(float(values[member])),
+            "variant": variant(label),
+            "fingerprint": run.dataset.fingerprint,
+            "provenance": provenance(run.dataset.metadata),
+        }
+        for on, acting, scores in found
+        for member, label in enumerate(run.members.labels())
+        if alive[member]
+        for name, values in scores.items()
+    ]

@@ -29,10 +29,40 @@ def evaluation_table(rows: list[dict[str, Any]]) -> Table:
     return table
 
 
+def offline_table(rows: list[dict[str, Any]]) -> Table:
+    """Offline scores, a line each, mean ± deviation over seeds; a column for each set of swept values."""
+    first = rows[0]
+    table = Table(
+        title=f"{first['agent']} on {first['data']}, update {first['step']}: offline scores",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+    )
+    variants = list(dict.fromkeys(row["variant"] for row in rows))
+    for name in ("score", "acting", "on"):
+        table.add_column(name, no_wrap=True)
+    for variant in variants:
+        table.add_column(variant or "value", justify="right")
+    keys = ("score", "act", "candidates", "sampling_steps", "weights", "on")
+    for key in dict.fromkeys(tuple(str(row[k]) for k in keys) for row in rows):
+        cells = []
+        for variant in variants:
+            same = [r for r in rows if tuple(str(r[k]) for k in keys) == key and r["variant"] == variant]
+            values = np.array([float(row["value"]) for row in same])
+            spread = f" ± {values.std():.3g}" if len(values) > 1 else ""
+            cells.append(f"{values.mean():.4g}{spread}" if len(values) else "")
+        score, act, candidates, steps, weights, on = key
+        table.add_row(score, _acting(act, candidates, steps, weights), on, *cells)
+    return table
+
+
+def _acting(act: str, candidates: str, steps: str, weights: str) -> str:
+    words = act + (f" of {candidates}" if act != "single" else "") + (f", K={steps}" if steps else "")
+    return words + (", ema" if weights == "ema" else "")
+
+
 def _line(key: tuple[str, ...], episodes: list[dict[str, Any]]) -> dict[str, str]:
     variant, seed, weights, act, candidates, steps = key
-    acting = act + (f" of {candidates}" if act != "single" else "") + (f", K={steps}" if steps else "")
-    acting += ", ema" if weights == "ema" else ""
+    acting = _acting(act, candidates, steps, weights)
     line = {"seed": seed, "variant": variant, "acting": acting, "episodes": str(len(episodes))}
     for name, column in (("return", "return"), ("score", "normalised_score"), ("success", "success")):
         values = np.array([float(row[column]) for row in episodes if str(row[column]) != ""])

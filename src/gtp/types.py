@@ -64,3 +64,5 @@ class Agent(NamedTuple):
     """(params, obs, key, acting) -> actions in [-1, 1], batched over the first axis of obs."""
     rules: tuple[str, ...]
     """Acting rules this agent knows."""
+    q: Callable[[Any, Array, Array], Array] | None = None
+    """(params, obs, action) -> the critic's cautious value, one number a row; None without a critic."""

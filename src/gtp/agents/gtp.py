@@ -326,7 +326,10 @@ def make(config: Config, total_steps: int) -> Agent:
         q = values.smallest(params.critic_target(obs, actions))
         return values.choose(key_choice, actions, q, acting.rule)
 
-    return Agent(init, update, act, rules=("single", "softmax", "argmax"))
+    def q(params: Params, obs: Array, action: Array) -> Array:
+        return values.smallest(params.critic(params.normaliser(obs), action))
+
+    return Agent(init, update, act, ("single", "softmax", "argmax"), q)
 
 
 def action_size(actor: FlowNetwork) -> int:

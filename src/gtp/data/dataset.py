@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gtp.errors import UserError
 from gtp.types import Transition
 
 
@@ -109,6 +110,33 @@ def episode_sums(values: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """
     starts = np.flatnonzero(np.concatenate([[True], ends[:-1]]))
     return np.add.reduceat(values.astype(np.float64), starts)
+
+
+def episode_numbers(t: Transition) -> np.ndarray:
+    """The episode of each transition: a new one begins behind a true end, and where rows do not connect.
+
+    Rows of an episode stand together and in order, as every reader leaves them.
+    """
+    apart = (t.next_obs[:-1] != t.obs[1:]).reshape(len(t.reward) - 1, -1).any(1)
+    begins = np.concatenate([[False], apart | (t.bootstrap[:-1] == 0)])
+    return np.cumsum(begins)
+
+
+def hold_out(t: Transition, fraction: float, seed: int = 0) -> np.ndarray:
+    """True in the transitions of a share of the episodes; the draw has its own seed, so all runs agree.
+
+    Raises:
+        UserError: where that leaves no episode on one of the sides.
+    """
+    if not fraction:
+        return np.zeros(len(t.reward), bool)
+    episode = episode_numbers(t)
+    count = int(episode[-1]) + 1
+    held = round(fraction * count)
+    if not 0 < held < count:
+        raise UserError(f"a holdout of {fraction:g} leaves {held} of {count} episodes out: one side is empty")
+    chosen = np.random.default_rng(seed).permutation(count)[:held]
+    return np.isin(episode, chosen)
 
 
 def action_range(actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,382 @@
+"""The paper's experiments as data, and what runs them.
+
+An experiment is a number of methods (an agent with some settings) on a number of tasks. Each pair is one run
+in a directory of its own, DIR/METHOD/TASK; runs that are finished are left alone, others go on where they
+stopped. DIR/summary.csv and summary.md say what came out.
+
+`full` takes the paper's tasks, settings and number of updates. `small` is the same on the 2-D multi-goal data
+with small networks, minutes on two CPU cores: it shows that everything works, not what the tables show.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import jax
+import numpy as np
+
+from gtp import agents, checkpoint, config, logs, presets, training
+from gtp import run as runs
+from gtp.errors import UserError
+from gtp.policy import Policy
+from gtp.types import Acting
+
+Scale = Literal["small", "full"]
+
+
+class Method(NamedTuple):
+    """A line of a table: an agent with settings that its preset and the scale do not decide."""
+
+    label: str
+    agent: str
+    options: dict[str, Any] = {}  # noqa: RUF012
+    """Fields of the agent's Config; a list for a number trains one member for each value."""
+
+
+class Experiment(NamedTuple):
+    """A table or figure of the paper."""
+
+    title: str
+    methods: tuple[Method, ...]
+    tasks: tuple[str, ...]
+    """At full scale."""
+    kind: Literal["scores", "cost", "picture"] = "scores"
+
+
+GYM = tuple(
+    f"d4rl:{robot}-{data}-v2"
+    for data in ("medium", "medium-replay", "medium-expert")
+    for robot in ("halfcheetah", "hopper", "walker2d")
+)
+MAZES = tuple(
+    f"d4rl:antmaze-{maze}-v0"
+    for maze in ("umaze", "umaze-diverse", "medium-play", "medium-diverse", "large-play", "large-diverse")
+)
+ABLATION = ("d4rl:hopper-medium-expert-v2",)
+TOY = "toy:multigoal"
+
+GTP = Method("GTP", "gtp")
+D_QL, C_AC = Method("D-QL", "diffusion_ql"), Method("C-AC", "consistency_ac")
+SOLVER = Method("ODE solver, 3 steps", "gtp", {"teacher": "solver", "solver": "euler", "solver_steps": 3})
+FIXED = Method("fixed N = 40", "gtp", {"levels": "fixed", "levels_end": 40})
+LINEAR = Method("linear Q term", "gtp", {"improvement": "linear", "q_weight": [0.01, 0.1, 1.0]})
+SHORTCUT = Method("shortcut (no teacher)", "gtp", {"objective": "shortcut"})
+MEAN_FLOW = Method("mean flow (identity)", "gtp", {"objective": "meanflow"})
+
+
+def gtp_with_jumps(k: int) -> Method:
+    """GTP trained and played with K jumps."""
+    return Method(f"GTP, K = {k}", "gtp", {"sampling_steps": k})
+
+
+EXPERIMENTS = {
+    "table1": Experiment(
+        "Table 1: behaviour cloning",
+        (
+            Method("BC", "bc"),
+            Method("AWAC", "awac"),
+            Method("Onestep RL", "onestep"),
+            Method("TD3+BC", "td3_bc"),
+            Method("D-BC", "diffusion_ql", {"q_weight": 0.0}),
+            Method("C-BC", "consistency_ac", {"q_weight": 0.0}),
+            Method("GTP-BC", "gtp", {"eta": 0.0}),
+        ),
+        GYM + MAZES,
+    ),
+    "table2": Experiment(
+        "Table 2: offline RL",
+        (
+            Method("CQL", "cql"),
+            Method("IQL", "iql"),
+            Method("X-QL", "xql"),
+            Method("IDQL", "idql"),
+            D_QL,
+            Method("QGPO", "qgpo"),
+            C_AC,
+            Method("FQL", "fql"),
+            GTP,
+        ),
+        GYM + MAZES,
+    ),
+    "score-approximation": Experiment(
+        "Ablation: the closed-form teacher against an ODE solver", (GTP, SOLVER), ABLATION
+    ),
+    "guidance": Experiment("Ablation: advantage weights against a linear Q term", (GTP, LINEAR), ABLATION),
+    "sampling-steps": Experiment(
+        "Sensitivity: jumps K from noise to action", tuple(map(gtp_with_jumps, range(1, 6))), ABLATION
+    ),
+    "time-schedule": Experiment("Ablation: growing N(k) against a fixed N", (GTP, FIXED), ABLATION),
+    "eta": Experiment(
+        "Sensitivity: temperature η",
+        (Method("GTP", "gtp", {"eta": [1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 20.0]}),),
+        ABLATION,
+    ),
+    "actor-loss": Experiment(
+        "Ablation: trajectory, shortcut and mean-flow objectives", (GTP, SHORTCUT, MEAN_FLOW), ABLATION
+    ),
+    "cost": Experiment(
+        "Computational cost: time of an update and of an action",
+        (
+            D_QL,
+            C_AC,
+            Method("FQL", "fql"),
+            gtp_with_jumps(5),
+            gtp_with_jumps(2),
+            SOLVER,
+            FIXED,
+            LINEAR._replace(options=LINEAR.options | {"q_weight": 0.01}),
+            SHORTCUT,
+            MEAN_FLOW,
+        ),
+        ABLATION,
+        "cost",
+    ),
+    "multigoal": Experiment(
+        "Figure: policies in the 2-D multi-goal world",
+        (Method("Gaussian BC", "bc"), D_QL, C_AC, GTP._replace(options={"sampling_steps": 2})),
+        (TOY,),
+        "picture",
+    ),
+}
+
+# What the multi-goal data want at either scale: small networks for all; `gtp demo` says why for GTP's own.
+_TOY_ALL = {"hidden": (64, 64, 64), "actor_lr": 1e-3, "critic_lr": 1e-3}
+_TOY_GTP = {
+    "baseline": "expectile",
+    "expectile": 0.5,
+    "weight_clip": 4.0,
+    "t_min": 0.02,
+    "t_max": 2.5,
+    "sigma_data": 0.65,
+    "sampling_steps": 2,
+}
+_TOY_SETTINGS = {"batch_size": 128, "log_every": 1000, "eval_episodes": 100}
+_TOY_STEPS = {"small": 4000, "full": 25_000}
+COST_CHUNK = {"small": 100, "full": 2000}
+"""Updates that are timed, after as many that are not."""
+LATENCY_CALLS = 200
+
+
+class Cell(NamedTuple):
+    """One run of an experiment, all resolved."""
+
+    method: str
+    agent: str
+    config: Any
+    settings: runs.Settings
+    sweep: dict[str, Sequence[float]]
+
+    def folder(self, root: Path) -> Path:
+        """Where its run is."""
+        return root / slug(self.method) / slug(self.settings.data)
+
+
+def slug(text: str) -> str:
+    """A name for a folder."""
+    return re.sub(r"[^a-z0-9.+]+", "-", text.removeprefix("d4rl:").lower()).strip("-")
+
+
+def find(name: str) -> Experiment:
+    """The experiment of a name."""
+    if name not in EXPERIMENTS:
+        raise UserError(f"there is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
+    return EXPERIMENTS[name]
+
+
+def cells(
+    experiment: Experiment, scale: Scale, seeds: int | None = None, steps: int | None = None
+) -> tuple[list[Cell], list[str]]:
+    """The runs of an experiment, and a sentence for each method that this version of gtp does not have."""
+    found, missing = [], []
+    for method in experiment.methods:
+        if method.agent not in agents.NAMES:
+            missing.append(f"{method.label} is left out: there is no agent {method.agent}")
+            continue
+        for task in experiment.tasks if scale == "full" else (TOY,):
+            found.append(cell(method, task, scale, seeds, steps))
+    return found, missing
+
+
+def cell(method: Method, task: str, scale: Scale, seeds: int | None, steps: int | None) -> Cell:
+    """A method on a task: the agent's preset, if there is one, then the method, then what was asked for."""
+    module = agents.get(method.agent)
+    names = {f.name for f in dataclasses.fields(module.Config)}
+    options, settings = defaults(method.agent, task, scale)
+    options = {k: v for k, v in options.items() if k in names} | method.options
+    if steps is not None:
+        # A run this short is a trial of the machinery: it is looked at once, at its end.
+        settings |= {"steps": steps, "log_every": steps, "save_every": steps, "eval_every": 0}
+    settings |= {"seeds": seeds or (5 if scale == "full" else 2)}
+    sweep: dict[str, Sequence[float]] = {k: tuple(v) for k, v in options.items() if isinstance(v, list)}
+    agent_config = module.Config(**options | {k: v[0] for k, v in sweep.items()})
+    return Cell(method.label, method.agent, agent_config, runs.Settings(data=task, **settings), sweep)
+
+
+def defaults(agent: str, task: str, scale: Scale) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options and settings of an agent on a task: its own preset, or else the protocol of the paper's GTP."""
+    if task == TOY:
+        steps = _TOY_STEPS[scale]
+        settings = _TOY_SETTINGS | {"steps": steps, "save_every": steps}
+        return (_TOY_ALL | _TOY_GTP if agent == "gtp" else dict(_TOY_ALL)), settings
+    own = presets.presets(agent).get("paper", {}).get(task)
+    preset = own or presets.find("gtp", "paper", task)
+    return (dict(preset.agent) if own else {}), dict(preset.settings)
+
+
+def perform(cell: Cell, root: Path, follow: Callable[[runs.Run, int, Any], None]) -> None:
+    """Bring one run to its end; `follow` is told of its log points. A finished one is left alone."""
+    folder = cell.folder(root)
+    if (folder / "config.json").exists():
+        run, state, alive = runs.resume(folder)
+        same = (run.agent, run.config, run.sweep) == (cell.agent, cell.config, cell.sweep)
+        if not same or run.settings != runs.resolve(cell.settings):
+            raise UserError(f"{folder} is a run with other settings; name another --out")
+        if state is not None and (int(np.max(state.step)) >= run.settings.steps or not np.any(alive)):
+            return
+    else:
+        run, state, alive = runs.start(folder, cell.agent, cell.config, cell.settings, cell.sweep), None, None
+    for report in runs.go(run, state, alive):
+        follow(run, report.step, report)
+
+
+def measure_cost(cell: Cell, scale: Scale, steps: int | None = None) -> dict[str, Any]:
+    """Time of an update and of one action, for a single seed on the task's data."""
+    dataset = runs.load_data(cell.settings.data, cell.settings.reward)
+    make, chunk = agents.get(cell.agent).make, steps or COST_CHUNK[scale]
+    who = training.members([0])
+    stamps = []
+    for report in training.train(
+        make,
+        cell.config,
+        dataset.transitions,
+        who,
+        steps=2 * chunk,
+        batch_size=cell.settings.batch_size,
+        log_every=chunk,
+    ):
+        jax.block_until_ready(report.state)
+        stamps.append(time.perf_counter())
+    settings = dataclasses.replace(cell.settings, seeds=1)
+    about = runs.Run(Path(), cell.agent, cell.config, settings, {}, dataset).about()
+    pi = Policy(make, cell.config, report.state.params, about)
+    obs = dataset.transitions.obs[0]
+    pi.act(obs)
+    calls = []
+    for _ in range(LATENCY_CALLS):
+        began = time.perf_counter()
+        pi.act(obs)
+        calls.append(time.perf_counter() - began)
+    update = (stamps[-1] - stamps[0]) / chunk
+    return {
+        "method": cell.method,
+        "agent": cell.agent,
+        "data": cell.settings.data,
+        "sampling_steps": getattr(cell.config, "sampling_steps", ""),
+        "batch_size": cell.settings.batch_size,
+        "update_ms": 1e3 * update,
+        "hours_per_2M_updates": 2e6 * update / 3600,
+        "action_ms": 1e3 * float(np.median(calls)),
+        "device": str(jax.devices()[0].device_kind),
+    }
+
+
+def summarise(root: Path, planned: list[Cell]) -> list[dict[str, Any]]:
+    """A row for each finished run, swept value and way to act: mean ± deviation over seeds of their means.
+
+    `last` is the last evaluation; `best` is the best of all, which nobody can choose without an environment.
+    """
+    found: list[dict[str, Any]] = []
+    for one in planned:
+        rows = logs.read(one.folder(root) / "eval.csv")
+        keys = ("variant", "act", "candidates", "sampling_steps", "weights")
+        for key in dict.fromkeys(tuple(row[k] for k in keys) for row in rows):
+            mine = [row for row in rows if tuple(row[k] for k in keys) == key]
+            measure = "normalised_score" if mine[0]["normalised_score"] else "return"
+            by_step = {
+                step: seed_means(mine, measure, step) for step in sorted({int(r["step"]) for r in mine})
+            }
+            last = max(by_step)
+            best = max(by_step, key=lambda step: np.mean(by_step[step]))
+            found.append(
+                {"method": one.method, "agent": one.agent, "data": one.settings.data}
+                | dict(zip(keys, key, strict=True))
+                | {
+                    "measure": measure,
+                    "seeds": len(by_step[last]) if last == one.settings.steps else 0,
+                    "seeds_asked": one.settings.seeds,
+                    "step": last,
+                    "last": float(np.mean(by_step[last])),
+                    "last_std": float(np.std(by_step[last])),
+                    "best": float(np.mean(by_step[best])),
+                    "best_std": float(np.std(by_step[best])),
+                    "best_step": best,
+                }
+            )
+    return found
+
+
+def seed_means(rows: list[dict[str, str]], measure: str, step: int) -> list[float]:
+    """The mean of each seed's episodes at a step."""
+    scores: dict[str, list[float]] = {}
+    for row in rows:
+        if int(row["step"]) == step:
+            scores.setdefault(row["seed"], []).append(float(row[measure]))
+    return [float(np.mean(episodes)) for episodes in scores.values()]
+
+
+def write_table(root: Path, title: str, rows: list[dict[str, Any]]) -> None:
+    """summary.csv and summary.md, each whole or not at all."""
+    for name in ("summary.csv", "summary.md"):
+        (root / name).with_suffix(".tmp").unlink(missing_ok=True)
+    if rows:
+        logs.append(root / "summary.tmp", rows)
+        (root / "summary.tmp").replace(root / "summary.csv")
+    (root / "summary.tmp").write_text(markdown(title, rows))
+    (root / "summary.tmp").replace(root / "summary.md")
+
+
+def markdown(title: str, rows: list[dict[str, Any]]) -> str:
+    """The rows as a Markdown table, without the columns that nobody has anything to say in."""
+    shown = [name for name in (rows[0] if rows else {}) if any(str(row[name]) for row in rows)]
+    lines = [f"# {title}", ""]
+    if shown:
+        lines += ["| " + " | ".join(shown) + " |", "|" + "---|" * len(shown)]
+    lines += ["| " + " | ".join(_text(row[name]) for name in shown) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def commands() -> Iterator[str]:
+    """The command of each experiment, its title behind it."""
+    for name, experiment in EXPERIMENTS.items():
+        yield f"gtp experiment {name} --out results/{name}  # {experiment.title}"
+
+
+def draw(root: Path, planned: list[Cell]) -> dict[str, Any]:
+    """The multi-goal picture: the demonstrations, and each method's walks beside them (first seed)."""
+    from gtp import demo, demo_plot, policy
+
+    walks, figures = {}, {}
+    for one in planned:
+        pi = policy.load(one.folder(root))
+        walk = demo.rollout(lambda obs, key, pi=pi: pi.act(obs, Acting(), key=key))
+        walks[one.method], figures[one.method] = walk.positions, walk.figures()
+    data = runs.load_data(TOY)
+    demo_plot.draw_walks(root / "multigoal.png", demo.paths(data.transitions), walks, figures)
+    checkpoint.write_json(root / "figures.json", figures)
+    return figures
+
+
+def check(planned: list[Cell]) -> None:
+    """Find what is wrong with any run before the first one starts."""
+    for one in planned:
+        config.check(one.config)
+        config.check(runs.resolve(one.settings))
