@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from gtp.types import Array
+from gtp.types import Array, Transition
 
 Activation = Callable[[Array], Array]
 
@@ -158,7 +158,12 @@ class Network(eqx.Module):
 
     def __call__(self, obs: Array, *inputs: Array) -> Array:
         """Observation and further inputs are broadcast: (…, outputs)."""
-        return self.mlp(join(see(self.eyes, obs), *inputs))
+        return self.bind(obs)(*inputs)
+
+    def bind(self, obs: Array) -> Callable[..., Array]:
+        """Fix the observation, which is looked at once however often the rest is asked."""
+        features = see(self.eyes, obs)
+        return lambda *inputs: self.mlp(join(features, *inputs))
 
 
 class Ensemble(eqx.Module):
@@ -245,6 +250,11 @@ class FlowNetwork(eqx.Module):
         self.embed_s = TimeEmbedding(key_s, features)
         self.rest = MLP(key_rest, hidden[0], hidden[1:], action_size)
 
+    @property
+    def action_size(self) -> int:
+        """Dimensions of an action."""
+        return self.from_action.shape[-1]
+
     def bind(self, obs: Array) -> Callable[[Array, Array, Array], Array]:
         """Fix the observation; what remains is the network (a_t, t, s) -> F that `flow.endpoint` wants."""
         obs_share = see(self.eyes, obs) @ self.from_obs.T
@@ -279,6 +289,10 @@ class Normaliser(NamedTuple):
     def __call__(self, obs: Array) -> Array:
         """Standardise."""
         return (obs - self.mean) / self.std
+
+    def batch(self, batch: Transition) -> Transition:
+        """Standardise both observations of a batch."""
+        return batch._replace(obs=self(batch.obs), next_obs=self(batch.next_obs))
 
 
 class Gaussian(NamedTuple):

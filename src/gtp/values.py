@@ -5,12 +5,15 @@ A critic's answer has the ensemble on its first axis: (members, …).
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 
-from gtp.types import Array
+from gtp.nn import Ensemble
+from gtp.optim import Optimiser, descend
+from gtp.types import Acting, Array, Metrics, Transition
 
 
 def smallest(q: Array) -> Array:
@@ -71,3 +74,68 @@ def choose(key: Array, actions: Array, q: Array, rule: Literal["single", "softma
         return actions[0]
     index = jax.random.categorical(key, q, axis=0) if rule == "softmax" else jnp.argmax(q, axis=0)
     return jnp.take_along_axis(actions, index[None, :, None], axis=0)[0]
+
+
+def act(key: Array, acting: Acting, draw: Callable[[Array, int], Array], q: Callable[[Array], Array]) -> Array:
+    """One action by the rule of `acting`: `draw(key, n)` gives n candidates, `q` their values by each critic.
+
+    A single sample never asks the critic.
+    """
+    key_draw, key_choice = jax.random.split(key)
+    if acting.rule == "single":
+        return draw(key_draw, 1)[0]
+    actions = draw(key_draw, acting.candidates)
+    return choose(key_choice, actions, smallest(q(actions)), acting.rule)
+
+
+def fit_critic(
+    critic: Ensemble, opt_state: Any, optimiser: Optimiser, batch: Transition, target: Array
+) -> tuple[Ensemble, Any, Metrics]:
+    """One step of every critic towards the Bellman target."""
+
+    def loss(critic: Ensemble) -> tuple[Array, Metrics]:
+        q = critic(batch.obs, batch.action)
+        value = jnp.mean(td_loss(q, target))
+        return value, {"critic_loss": value, "q_mean": jnp.mean(q), "q_max": jnp.max(q)}
+
+    critic, opt_state, metrics, norm = descend(loss, critic, opt_state, optimiser)
+    return critic, opt_state, metrics | {"critic_grad_norm": norm}
+
+
+def fit_expectile(
+    value: Ensemble, opt_state: Any, optimiser: Optimiser, obs: Array, q: Array, tau: Array | float
+) -> tuple[Ensemble, Any, Metrics]:
+    """One step of V(s) towards the τ-expectile of q, the values of the data's actions (IQL)."""
+
+    def loss(value: Ensemble) -> tuple[Array, Metrics]:
+        v = value(obs)[0]
+        error = jnp.mean(expectile_loss(q - v, tau))
+        return error, {"value_loss": error, "v_mean": jnp.mean(v)}
+
+    value, opt_state, metrics, _ = descend(loss, value, opt_state, optimiser)
+    return value, opt_state, metrics
+
+
+def advantage(critic: Ensemble, batch: Transition, policy_actions: Array) -> Array:
+    """A = Q(s, a) − V(s), V the mean of Q over samples of the policy (samples, batch, action)."""
+    q = smallest(critic(batch.obs, batch.action))
+    return q - jnp.mean(smallest(critic(batch.obs, policy_actions)), axis=0)
+
+
+def weight_metrics(advantage: Array, weight: Array) -> Metrics:
+    """What to watch of an advantage weight."""
+    return {
+        "advantage_mean": jnp.mean(advantage),
+        "advantage_std": jnp.std(advantage),
+        "weight_ess": effective_sample_size(weight),
+        "weight_max": jnp.max(weight),
+    }
+
+
+def normalised_q_loss(key: Array, q: Array) -> Array:
+    """−Q_i(s, π(s)) over the mean of |Q_j|, i and j the two critics in an order drawn by a coin (TD3+BC's idea).
+
+    q is (2, …); the denominator has no gradient. One number for the batch.
+    """
+    one, other = jnp.where(jax.random.bernoulli(key), q, q[::-1])
+    return -jnp.mean(one) / (jnp.mean(jnp.abs(jax.lax.stop_gradient(other))) + 1e-6)

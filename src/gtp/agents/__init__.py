@@ -7,7 +7,11 @@ from types import ModuleType
 
 from gtp.errors import UserError
 
-NAMES = ("gtp", "bc")
+NAMES = (
+    "gtp",
+    "bc",
+    "diffusion_ql",
+)
 
 
 def get(name: str) -> ModuleType:
