@@ -20,6 +20,7 @@ SMALL = {"hidden": (8, 8)}
 TINY = {
     "gtp": {"sampling_steps": 2, "baseline_samples": 2, "levels_end": 40},
     "diffusion_ql": {"sampling_steps": 2, "actor_target_every": 1, "actor_target_start": 0},
+    "consistency_ac": {"levels_period": 30, "actor_target_every": 1, "actor_target_start": 0},
 }
 """What keeps an agent quick, beside its width."""
 ROWS, OBS, ACTION, STEPS = 24, 3, 2, 30

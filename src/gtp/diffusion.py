@@ -2,7 +2,7 @@
 
 Step i = 1 … N is noisier than the one before; ᾱ_i is the share of the action's variance that is left of it:
 
-    a_i = √ᾱ_i·a + √(1 − ᾱ_i)·z,      ᾱ_i = α_1 ⋯ α_i,      α_i = exp(−β_min/N − (β_max − β_min)·(2i − 1)/(2N²))
+    a_i = √ᾱ_i·a + √(1 − ᾱ_i)·z,   ᾱ_i = α_1 ⋯ α_i,   α_i = exp(−β_min/N − (β_max − β_min)·(2i − 1)/(2N²))
 
 A network ε(a_i, i) is trained to find z. Functions here take it with its observation already bound.
 """
@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from gtp.errors import UserError
 from gtp.flow import column
+from gtp.nn import FlowNetwork
 from gtp.objectives import squared
 from gtp.types import Acting, Array
 
@@ -70,9 +71,21 @@ def sample(network: NoiseNetwork, key: Array, shape: tuple[int, ...], schedule: 
 
     start = jax.random.normal(key_start, shape)
     indices, keys = jnp.arange(1, steps + 1), jax.random.split(key_steps, steps)
-    # A handful of steps: unrolled, each has its own constants and XLA fuses across them.
-    x, _ = jax.lax.scan(step, start, (indices, keys, schedule), reverse=True, unroll=True)
+    # The usual handful of steps is unrolled, so that XLA fuses across them.
+    x, _ = jax.lax.scan(step, start, (indices, keys, schedule), reverse=True, unroll=min(steps, 5))
     return jnp.clip(x, -1.0, 1.0)
+
+
+def noise_network(actor: FlowNetwork, obs: Array) -> NoiseNetwork:
+    """ε of a policy: its network with the observation bound, and nothing to aim at but the step itself."""
+    network = actor.bind(obs)
+    return lambda x, i: network(x, i, i)
+
+
+def policy(actor: FlowNetwork, obs: Array, key: Array, samples: int, schedule: Schedule) -> Array:
+    """π(s), several samples for each observation: (samples, rows, action)."""
+    shape = (samples, obs.shape[0], actor.action_size)
+    return sample(noise_network(actor, obs), key, shape, schedule)
 
 
 def check_steps(acting: Acting, steps: int) -> None:

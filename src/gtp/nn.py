@@ -160,6 +160,11 @@ class Network(eqx.Module):
         """Observation and further inputs are broadcast: (…, outputs)."""
         return self.bind(obs)(*inputs)
 
+    @property
+    def outputs(self) -> int:
+        """Size of the answer."""
+        return self.mlp.layers[-1].weight.shape[-2]
+
     def bind(self, obs: Array) -> Callable[..., Array]:
         """Fix the observation, which is looked at once however often the rest is asked."""
         features = see(self.eyes, obs)

@@ -76,7 +76,9 @@ def choose(key: Array, actions: Array, q: Array, rule: Literal["single", "softma
     return jnp.take_along_axis(actions, index[None, :, None], axis=0)[0]
 
 
-def act(key: Array, acting: Acting, draw: Callable[[Array, int], Array], q: Callable[[Array], Array]) -> Array:
+def act(
+    key: Array, acting: Acting, draw: Callable[[Array, int], Array], q: Callable[[Array], Array]
+) -> Array:
     """One action by the rule of `acting`: `draw(key, n)` gives n candidates, `q` their values by each critic.
 
     A single sample never asks the critic.
@@ -133,7 +135,7 @@ def weight_metrics(advantage: Array, weight: Array) -> Metrics:
 
 
 def normalised_q_loss(key: Array, q: Array) -> Array:
-    """−Q_i(s, π(s)) over the mean of |Q_j|, i and j the two critics in an order drawn by a coin (TD3+BC's idea).
+    """−Q_i(s, π(s)) over the batch mean of |Q_j|, i and j the two critics in an order drawn by a coin.
 
     q is (2, …); the denominator has no gradient. One number for the batch.
     """

@@ -11,6 +11,7 @@ NAMES = (
     "gtp",
     "bc",
     "diffusion_ql",
+    "consistency_ac",
 )
 
 

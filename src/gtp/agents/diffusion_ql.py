@@ -66,22 +66,15 @@ def make(config: Config, total_steps: int) -> Agent:
     """The agent; nothing of it depends on the length of the run."""
     del total_steps
     schedule = diffusion.vp_schedule(config.sampling_steps)
-    optimisers = Optimisers(
-        adam(config.actor_lr, config.grad_clip), adam(config.critic_lr, config.grad_clip)
-    )
+    optimisers = Optimisers(adam(config.actor_lr, config.grad_clip), adam(config.critic_lr, config.grad_clip))
 
     def init(key: Array, data: Transition) -> State:
         key_actor, key_critic = jax.random.split(key)
         actor = FlowNetwork(key_actor, data.obs.shape[1:], data.action.shape[-1], config.hidden)
         return actor_critic.init(key_critic, data, actor, config.hidden, config.normalise_obs, optimisers)
 
-    def epsilon(actor: FlowNetwork, obs: Array) -> diffusion.NoiseNetwork:
-        network = actor.bind(obs)
-        return lambda x, i: network(x, i, i)
-
     def policy(actor: FlowNetwork, obs: Array, key: Array, samples: int) -> Array:
-        shape = (samples, obs.shape[0], actor.action_size)
-        return diffusion.sample(epsilon(actor, obs), key, shape, schedule)
+        return diffusion.policy(actor, obs, key, samples, schedule)
 
     def update(state: State, batch: Transition, key: Array) -> tuple[State, Metrics]:
         params, opt = state.params, state.opt
@@ -96,7 +89,8 @@ def make(config: Config, total_steps: int) -> Agent:
         )
 
         def actor_loss(actor: FlowNetwork) -> tuple[Array, Metrics]:
-            cloning = jnp.mean(diffusion.denoising(epsilon(actor, batch.obs), batch.action, key_bc, schedule))
+            epsilon = diffusion.noise_network(actor, batch.obs)
+            cloning = jnp.mean(diffusion.denoising(epsilon, batch.action, key_bc, schedule))
             q = critic(batch.obs, policy(actor, batch.obs, key_pi, 1)[0])
             loss = cloning + config.q_weight * values.normalised_q_loss(key_coin, q)
             return loss, {"actor_loss": loss, "bc_loss": cloning, "q_policy": jnp.mean(q)}
