@@ -18,6 +18,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
+from gtp.nn import Network
 from gtp.noise import Noise, precondition
 from gtp.types import Array
 
@@ -95,3 +96,26 @@ def trajectory(phi: Endpoint, a_start: Array, grid: Array) -> Array:
 def sample(phi: Endpoint, z: Array, grid: Array) -> Array:
     """π(s): turn noise z ~ N(0, I) into an action in K jumps of Φ, clipped to the action range at the end."""
     return jnp.clip(trajectory(phi, grid[0] * z, grid)[-1], -1.0, 1.0)
+
+
+def resample(phi: Endpoint, z: Array, grid: Array, noise: Noise) -> Array:
+    """Consistency models' way to act: jump to the data, add the noise of the next level, jump again.
+
+    z holds fresh noise for each of the K jumps: (K, …, action). Clipped to the action range at the end.
+    """
+    a = phi(grid[0] * z[0], grid[0], jnp.zeros(()))
+    for level, fresh in zip(grid[1:-1], z[1:], strict=True):
+        spread = jnp.sqrt(level**2 - noise.t_min**2)
+        a = phi(a + spread * fresh, level, jnp.zeros(()))
+    return jnp.clip(a, -1.0, 1.0)
+
+
+def linear_field(network: Network, obs: Array) -> Velocity:
+    """v(x, t) of the linear path from noise at t = 0 to data at t = 1; the network sees t as it is."""
+    bound = network.bind(obs)
+    return lambda x, t: bound(x, column(t))
+
+
+def linear_sample(field: Velocity, z: Array, steps: int) -> Array:
+    """Follow the field of a linear path from noise z to an action, clipped to the action range at the end."""
+    return jnp.clip(integrate(field, z, jnp.float32(0), jnp.float32(1), steps), -1.0, 1.0)

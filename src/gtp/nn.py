@@ -158,7 +158,17 @@ class Network(eqx.Module):
 
     def __call__(self, obs: Array, *inputs: Array) -> Array:
         """Observation and further inputs are broadcast: (…, outputs)."""
-        return self.mlp(join(see(self.eyes, obs), *inputs))
+        return self.bind(obs)(*inputs)
+
+    @property
+    def outputs(self) -> int:
+        """Size of the answer."""
+        return self.mlp.layers[-1].weight.shape[-2]
+
+    def bind(self, obs: Array) -> Callable[..., Array]:
+        """Fix the observation, which is looked at once however often the rest is asked."""
+        features = see(self.eyes, obs)
+        return lambda *inputs: self.mlp(join(features, *inputs))
 
 
 class Ensemble(eqx.Module):
@@ -244,6 +254,11 @@ class FlowNetwork(eqx.Module):
         self.embed_t = TimeEmbedding(key_t, features)
         self.embed_s = TimeEmbedding(key_s, features)
         self.rest = MLP(key_rest, hidden[0], hidden[1:], action_size)
+
+    @property
+    def action_size(self) -> int:
+        """Dimensions of an action."""
+        return self.from_action.shape[-1]
 
     def bind(self, obs: Array) -> Callable[[Array, Array, Array], Array]:
         """Fix the observation; what remains is the network (a_t, t, s) -> F that `flow.endpoint` wants."""

@@ -84,6 +84,12 @@ def num_levels(step: Array, total_steps: int, rule: LevelRule, start: int, end: 
     return jnp.minimum(start * 2.0 ** jnp.minimum(doublings, 30), end) + 1.0
 
 
+def growing_levels(step: Array, start: int, end: int, period: int) -> Array:
+    """Consistency training's N(k) = ⌈√(k/K·((s₁ + 1)² − s₀²) + s₀²) − 1⌉ + 1, begun anew every K updates."""
+    done = (step % period) / period
+    return jnp.ceil(jnp.sqrt(done * ((end + 1.0) ** 2 - start**2) + start**2) - 1) + 1
+
+
 def draw_times(
     key: Array, shape: tuple[int, ...], levels: Array, noise: Noise, rule: URule = "adjacent", gap: int = 3
 ) -> Times:

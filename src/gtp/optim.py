@@ -63,3 +63,8 @@ def if_due(due: Array, new: Any, old: Any) -> Any:
 def polyak(target: Any, online: Any, rate: Array | float) -> Any:
     """Moving average θ⁻ ← rate·θ + (1 − rate)·θ⁻."""
     return jax.tree.map(lambda t, o: t + rate * (o - t), target, online)
+
+
+def ema_rate(step: Array, rate: Array | float, every: int, start: int) -> Array:
+    """The rate of a moving average that moves every so many updates, from update `start` on; else 0."""
+    return jnp.where(((step + 1) % every == 0) & (step >= start), rate, 0.0)

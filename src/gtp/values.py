@@ -184,3 +184,12 @@ def weight_metrics(advantage: Array, weight: Array) -> Metrics:
         "weight_ess": effective_sample_size(weight),
         "weight_max": jnp.max(weight),
     }
+
+
+def normalised_q_loss(key: Array, q: Array) -> Array:
+    """−Q_i(s, π(s)) over the batch mean of |Q_j|, i and j the two critics in an order drawn by a coin.
+
+    q is (2, …); the denominator has no gradient. One number for the batch.
+    """
+    one, other = jnp.where(jax.random.bernoulli(key), q, q[::-1])
+    return -jnp.mean(one) / (jnp.mean(jnp.abs(jax.lax.stop_gradient(other))) + 1e-6)

@@ -12,6 +12,8 @@ NAMES = (
     "bc",
     "iql",
     "td3_bc",
+    "diffusion_ql",
+    "consistency_ac",
 )
 
 

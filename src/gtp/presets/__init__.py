@@ -16,6 +16,41 @@ class Preset(NamedTuple):
     settings: dict[str, Any]
 
 
+CLONING = {
+    "gtp": "--agent.eta 0",
+    "diffusion_ql": "--agent.q-weight 0",
+    "consistency_ac": "--agent.q-weight 0",
+}
+"""What makes behaviour cloning of an agent, where tables have both."""
+
+
+def maze_versions(cells: dict[str, Preset]) -> dict[str, Preset]:
+    """The cells, with the v2 mazes beside the v0 mazes whose settings they take."""
+    return cells | {task.replace("-v0", "-v2"): cell for task, cell in cells.items() if "antmaze" in task}
+
+
+def peers_protocol(task: str) -> dict[str, Any]:
+    """How Diffusion-QL, Consistency-AC and GTP run a D4RL task: updates, rewards, evaluations."""
+    maze, hand = task.startswith("antmaze"), task.startswith("pen")
+    return {
+        "steps": 2_000_000 if task.endswith("v2") else 1_000_000,
+        "reward": "cql_antmaze" if maze else "standardise" if hand else "none",
+        "eval_every": 50_000,
+        "eval_episodes": 10 if task.endswith("v2") else 100,
+    }
+
+
+def iql_tasks() -> dict[str, str]:
+    """D4RL's locomotion and AntMaze tasks (v2), each with the rewards IQL and its heirs train on."""
+    walks = {
+        f"d4rl:{body}-{source}-v2": "iql_locomotion"
+        for source in ("medium", "medium-replay", "medium-expert")
+        for body in ("halfcheetah", "hopper", "walker2d")
+    }
+    mazes = ("umaze", "umaze-diverse", "medium-play", "medium-diverse", "large-play", "large-diverse")
+    return walks | {f"d4rl:antmaze-{maze}-v2": "minus_one" for maze in mazes}
+
+
 def presets(agent: str) -> dict[str, dict[str, Preset]]:
     """One agent's: preset -> data -> what it sets; empty where nothing was published."""
     name = f"gtp.presets.{agent}"
@@ -43,5 +78,5 @@ def commands(agent: str) -> list[str]:
     for preset, cells in presets(agent).items():
         for data in cells:
             plain = f"gtp train {agent} --data {data} --preset {preset} --seeds 5"
-            rows += [plain, f"{plain} --agent.eta 0"] if agent == "gtp" else [plain]
+            rows += [plain, f"{plain} {CLONING[agent]}"] if agent in CLONING else [plain]
     return rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gtp.presets import Preset
+from gtp.presets import Preset, maze_versions, peers_protocol
 
 # What the paper says, or its peers' code where it is silent, against our measured defaults.
 _PAPER_GTP: dict[str, Any] = {
@@ -40,7 +40,6 @@ _PAPER_TABLE = {
 
 def _paper(task: str) -> Preset:
     lr, eta, max_q, norm = _PAPER_TABLE[task]
-    maze = task.startswith("antmaze")
     agent = _PAPER_GTP | {
         "actor_lr": lr,
         "eta": eta,
@@ -48,18 +47,8 @@ def _paper(task: str) -> Preset:
         "actor_grad_clip": norm,
         "critic_grad_clip": norm,
     }
-    return Preset(
-        agent,
-        {
-            "steps": 1_000_000 if maze else 2_000_000,
-            "reward": "cql_antmaze" if maze else "none",
-            "eval_every": 50_000,
-            "eval_episodes": 100 if maze else 10,
-        },
-    )
+    return Preset(agent, peers_protocol(task))
 
 
-_CELLS = {f"d4rl:{task}": _paper(task) for task in _PAPER_TABLE}
-# The v2 mazes take the paper's v0 rows.
-PRESETS = {"paper": _CELLS | {task.replace("-v0", "-v2"): cell for task, cell in _CELLS.items()}}
+PRESETS = {"paper": maze_versions({f"d4rl:{task}": _paper(task) for task in _PAPER_TABLE})}
 """preset -> data -> what it sets."""
