@@ -36,7 +36,16 @@ def ours(module):
 GROUND = {"gtp.types", "gtp.errors", "gtp.config", "gtp.nn", "gtp.noise", "gtp.optim"}
 MATHS = {"gtp.flow", "gtp.objectives", "gtp.values"}
 AGENTS = sorted(m for m in FILES if within(m, "gtp.agents"))
-MAY_NAME_AGENTS = ("gtp.agents", "gtp.presets", "gtp.demo", "gtp.run", "gtp.policy", "gtp.api")
+MAY_NAME_AGENTS = (
+    "gtp.agents",
+    "gtp.presets",
+    "gtp.demo",
+    "gtp.run",
+    "gtp.policy",
+    "gtp.api",
+    "gtp.bench_train",
+    "gtp.bench_act",
+)
 
 
 def test_the_reader_of_imports_sees_all_forms(tmp_path):

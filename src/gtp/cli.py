@@ -1,4 +1,4 @@
-"""The command line: `gtp demo | train | eval | presets | data`."""
+"""The command line: `gtp demo | train | eval | presets | data | bench`."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ VERBS = {
     "eval": "play episodes with a policy:  gtp eval RUN [--episodes N] [--act softmax --candidates 50]",
     "presets": "the exact command of every cell of the paper's tables:  gtp presets [AGENT]",
     "data": "list, show, check, convert, get or make data",
+    "bench": "how fast agents train and policies act on this machine:  gtp bench train | act",
 }
 
 
