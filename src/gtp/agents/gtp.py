@@ -258,9 +258,11 @@ def make(config: Config, total_steps: int) -> Agent:
         value, value_opt = params.value, opt.value
         weight = jnp.ones_like(batch.reward)
         if weighted:
-            q = values.smallest(critic(batch.obs, batch.action))
+            # The data's action and the policy's, in one pass.
+            q = values.smallest(critic(batch.obs, jnp.concatenate([batch.action[None], policy_actions])))
+            q, policy_q = q[0], q[1:]
             if config.baseline == "policy":
-                v = jnp.mean(values.smallest(critic(batch.obs, policy_actions)), axis=0)
+                v = jnp.mean(policy_q, axis=0)
             elif config.baseline == "batch":
                 v = jnp.mean(q)
             else:
