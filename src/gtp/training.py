@@ -36,6 +36,10 @@ BLOCK_STEPS, BLOCK_BYTES = 100, 64 * 2**20
 """Most updates, and most bytes a member, that are prepared ahead."""
 
 
+GPU_OPTIONS = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
+"""Kernels that do not wait for each other run side by side: an update is many small ones."""
+
+
 class Members(NamedTuple):
     """Who trains side by side: a seed each, and a value each of every swept field."""
 
@@ -168,7 +172,8 @@ def build(make: Make, config: Any, total_steps: int, batch_size: int, chunk_step
         return keep(alive, after, state), metrics
 
     init = jax.vmap(init_member, in_axes=(0, 0, None))
-    return Program(jax.jit(init), jax.jit(chunk))
+    options = GPU_OPTIONS if jax.default_backend() == "gpu" else {}
+    return Program(jax.jit(init), jax.jit(chunk, compiler_options=options))
 
 
 def keep(alive: Array, new: State, old: State) -> State:
