@@ -44,6 +44,8 @@ MAY_NAME_AGENTS = (
     "gtp.policy",
     "gtp.api",
     "gtp.experiments",
+    "gtp.bench_train",
+    "gtp.bench_act",
 )
 
 

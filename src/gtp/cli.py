@@ -1,4 +1,4 @@
-"""The command line: `gtp demo | train | eval | presets | report | data`."""
+"""The command line: `gtp VERB …`; verbs with a file of their own are in `cli_VERB.py`."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ VERBS = {
     "presets": "the exact command of every cell of the paper's tables:  gtp presets [AGENT]",
     "report": "scores as one web page and as tables:  gtp report RUN… --out DIR",
     "data": "list, show, check, convert, get or make data",
+    "bench": "how fast agents train and policies act on this machine:  gtp bench train | act",
 }
 
 

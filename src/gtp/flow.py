@@ -56,6 +56,13 @@ def flow_map(phi: Endpoint, a_t: Array, t: Array, s: Array) -> Array:
     return (1 - ratio) * phi(a_t, t, s) + ratio * a_t
 
 
+def ask(phi: Endpoint, a_t: Array, t: Array, *targets: Array) -> list[Endpoint]:
+    """φ(a_t, t, s) for several targets s in one pass of the network; each comes as an endpoint of its own."""
+    rows = lambda x: jnp.broadcast_to(x, (len(targets), *x.shape))  # noqa: E731
+    answers = phi(rows(a_t), rows(t), jnp.stack(targets))
+    return [lambda *_, answer=answer: answer for answer in answers]
+
+
 def denoise(phi: Endpoint, a_t: Array, t: Array) -> Array:
     """φ^inst(a_t, t) = φ(a_t, t, t), the denoiser E[a | a_t]."""
     return phi(a_t, t, t)

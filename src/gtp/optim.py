@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
+from jax.flatten_util import ravel_pytree
 
 from gtp.types import Array
 
@@ -30,6 +31,11 @@ def clip_by_norm(limit: Array | float) -> optax.GradientTransformation:
     return optax.stateless(clip)
 
 
+def ravel(tree: Any) -> Array:
+    """All leaves of a tree as one vector."""
+    return ravel_pytree(tree)[0]
+
+
 def cosine(learning_rate: Array | float, total_steps: int) -> Callable[[Array], Array]:
     """A learning rate that falls to 0 over the run along half a cosine."""
     return lambda step: learning_rate * 0.5 * (1 + jnp.cos(jnp.pi * jnp.minimum(step / total_steps, 1.0)))
@@ -38,9 +44,15 @@ def cosine(learning_rate: Array | float, total_steps: int) -> Callable[[Array], 
 def adam(
     learning_rate: Array | float | Callable[[Array], Array], grad_clip: Array | float = 0.0
 ) -> Optimiser:
-    """Adam behind a gradient clip; the learning rate may depend on the step."""
+    """Adam behind a gradient clip, with all moments in one vector; the learning rate may depend on the step."""
     chain = optax.chain(clip_by_norm(grad_clip), optax.adam(learning_rate))
-    return Optimiser(chain.init, chain.update)
+
+    def update(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        flat, unravel = ravel_pytree(grads)
+        updates, state = chain.update(flat, state)
+        return unravel(updates), state
+
+    return Optimiser(lambda params: chain.init(ravel(params)), update)
 
 
 def descend(
@@ -49,10 +61,15 @@ def descend(
     opt_state: Any,
     optimiser: Optimiser,
 ) -> tuple[Any, Any, dict[str, Array], Array]:
-    """One step down `loss`, a function to (value, metrics): params, opt_state, metrics, gradient norm."""
+    """One step down `loss`, a function to (value, metrics): params, opt_state, metrics, gradient norm.
+
+    Everything after the gradient happens on one vector: a few kernels, however many layers there are.
+    """
     grads, metrics = jax.grad(loss, has_aux=True)(params)
-    updates, opt_state = optimiser.update(grads, opt_state, params)
-    return optax.apply_updates(params, updates), opt_state, metrics, optax.tree.norm(grads)
+    flat, unravel = ravel_pytree(params)
+    slope = ravel(grads)
+    updates, opt_state = optimiser.update(slope, opt_state, flat)
+    return unravel(flat + updates), opt_state, metrics, jnp.linalg.norm(slope)
 
 
 def if_due(due: Array, new: Any, old: Any) -> Any:
@@ -62,7 +79,8 @@ def if_due(due: Array, new: Any, old: Any) -> Any:
 
 def polyak(target: Any, online: Any, rate: Array | float) -> Any:
     """Moving average θ⁻ ← rate·θ + (1 − rate)·θ⁻."""
-    return jax.tree.map(lambda t, o: t + rate * (o - t), target, online)
+    flat, unravel = ravel_pytree(target)
+    return unravel(flat + rate * (ravel(online) - flat))
 
 
 def ema_rate(step: Array, rate: Array | float, every: int, start: int) -> Array:

@@ -16,9 +16,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
+from gtp.ahead import split
 from gtp.errors import UserError
-from gtp.types import Agent, Array, State, Transition
+from gtp.types import Agent, Array, Metrics, State, Transition
 
 Make = Callable[[Any, int], Agent]
 """(config, total_steps) -> Agent, as every file in `agents` has it."""
@@ -28,6 +30,14 @@ Q_METRIC = "q_mean"
 
 Q_LIMIT = 1e4
 """No discount up to 0.999 takes |Q| beyond 1000 times the largest reward; ten times that is divergence."""
+
+
+BLOCK_STEPS, BLOCK_BYTES = 100, 64 * 2**20
+"""Most updates, and most bytes a member, that are prepared ahead."""
+
+
+GPU_OPTIONS = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
+"""Kernels that do not wait for each other run side by side: an update is many small ones."""
 
 
 class Members(NamedTuple):
@@ -77,6 +87,41 @@ def to_device(data: Transition) -> Transition:
     return jax.tree.map(jnp.asarray, data)
 
 
+def gather(data: Transition, index: Array) -> Transition:
+    """The transitions of a batch."""
+    return jax.tree.map(lambda x: x[index], data)
+
+
+def packing(state: State) -> tuple[Callable[[State], Any], Callable[[Any], State]]:
+    """A state with each network as one vector, and back: what `optim` does to a vector is then one kernel."""
+    whole = lambda params: jax.tree.flatten(params, is_leaf=lambda x: x is not params)  # noqa: E731
+    children, structure = whole(state.params)
+    uniform = [len({x.dtype for x in jax.tree.leaves(child)}) == 1 for child in children]
+    back = [ravel_pytree(child)[1] if one else lambda x: x for child, one in zip(children, uniform, strict=True)]
+
+    def pack(state: State) -> Any:
+        children, _ = whole(state.params)
+        flat = [ravel_pytree(c)[0] if one else c for c, one in zip(children, uniform, strict=True)]
+        return state._replace(params=flat)
+
+    def unpack(packed: Any) -> State:
+        children = [f(x) for f, x in zip(back, packed.params, strict=True)]
+        return packed._replace(params=jax.tree.unflatten(structure, children))
+
+    return pack, unpack
+
+
+def bytes_of(tree: Any) -> int:
+    """Memory of arrays, or of their shapes."""
+    return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
+
+
+def whole_part(steps: int, size: int) -> int:
+    """Largest divisor of `steps` whose prepared updates, `size` bytes each, fit the memory set aside."""
+    most = max(1, min(BLOCK_STEPS, BLOCK_BYTES // max(1, size)))
+    return max(d for d in range(1, most + 1) if steps % d == 0)
+
+
 class Program(NamedTuple):
     """The two compiled functions of a run."""
 
@@ -95,22 +140,40 @@ def build(make: Make, config: Any, total_steps: int, batch_size: int, chunk_step
 
     def chunk_member(state: State, key: Array, swept: dict[str, Array], data: Transition):
         agent = agent_for(swept)
+        # Step 0 belongs to init, so update k draws from k + 1.
+        draw_keys = lambda step: jax.random.split(jax.random.fold_in(key, step + 1))  # noqa: E731
+        rows = data.reward.shape[0]
+        batch = jax.eval_shape(lambda: gather(data, jnp.zeros(batch_size, jnp.int32)))
+        parts = split(agent.update, state, batch, key)
+        pack, unpack = packing(state)
 
-        def one(state: State, _: None) -> tuple[State, dict[str, Array]]:
-            # Step 0 belongs to init, so update k draws from k + 1.
-            key_index, key_update = jax.random.split(jax.random.fold_in(key, state.step + 1))
-            index = jax.random.randint(key_index, (batch_size,), 0, data.reward.shape[0])
-            return agent.update(state, jax.tree.map(lambda x: x[index], data), key_update)
+        def prepare(step: Array) -> list[Array]:
+            key_index, key_update = draw_keys(step)
+            index = jax.random.randint(key_index, (batch_size,), 0, rows)
+            return parts.ahead(state, step, gather(data, index), key_update)
 
-        state, metrics = jax.lax.scan(one, state, None, chunk_steps)
-        return state, jax.tree.map(lambda m: jnp.mean(m, axis=0), metrics)
+        def one(packed: Any, prepared: list[Array]) -> tuple[Any, Metrics]:
+            after, metrics = parts.now(unpack(packed), prepared)
+            return pack(after), ravel_pytree(metrics)[0]
+
+        def block(packed: Any, start: Array) -> tuple[Any, Metrics]:
+            prepared = jax.vmap(prepare)(start + jnp.arange(block_steps))
+            return jax.lax.scan(one, packed, prepared)
+
+        block_steps = whole_part(chunk_steps, bytes_of(jax.eval_shape(prepare, state.step)))
+        starts = state.step + jnp.arange(0, chunk_steps, block_steps)
+        packed, metrics = jax.lax.scan(block, pack(state), starts)
+        _, shapes = jax.eval_shape(agent.update, state, batch, key)
+        names = ravel_pytree(jax.tree.map(lambda m: jnp.zeros(m.shape, m.dtype), shapes))[1]
+        return unpack(packed), names(jnp.mean(metrics, axis=(0, 1)))
 
     def chunk(state: State, keys: Array, swept: dict[str, Array], alive: Array, data: Transition):
         after, metrics = jax.vmap(chunk_member, in_axes=(0, 0, 0, None))(state, keys, swept, data)
         return keep(alive, after, state), metrics
 
     init = jax.vmap(init_member, in_axes=(0, 0, None))
-    return Program(jax.jit(init), jax.jit(chunk))
+    options = GPU_OPTIONS if jax.default_backend() == "gpu" else {}
+    return Program(jax.jit(init), jax.jit(chunk, compiler_options=options))
 
 
 def keep(alive: Array, new: State, old: State) -> State:

@@ -86,11 +86,7 @@ def advantage_weight(
 ) -> Array:
     """The weight w(s, a), over its batch mean if `normalise`; logarithms keep huge weights finite."""
     exponent = advantage_exponent(advantage, eta, clip)
-    if normalise:
-        # The largest exponent comes off first: beside 10⁸ a float32 would lose the logarithm of the count.
-        exponent = exponent - jnp.max(exponent)
-        exponent = exponent - jax.nn.logsumexp(exponent) + jnp.log(exponent.size)
-    return jnp.exp(exponent)
+    return jax.nn.softmax(exponent) * exponent.size if normalise else jnp.exp(exponent)
 
 
 def effective_sample_size(weight: Array) -> Array:

@@ -198,12 +198,15 @@ def make(config: Config, total_steps: int) -> Agent:
         key_z, key_times = jax.random.split(key)
         a, z = batch.action, jax.random.normal(key_z, batch.action.shape)
         times = draw_times(key_times, a.shape[:-1], levels, noise, config.u_rule, config.u_gap)
-        t, u, _ = times
+        t, u, s = times
         a_t = objectives.noised(a, z, t)
         student, target = phi(actor, batch.obs), phi(teacher, batch.obs)
+        denoiser = student
+        if config.objective != "meanflow":  # Which differentiates φ and needs more than its value.
+            student, denoiser = flow.ask(student, a_t, t, s, t)
         weight = edm_weight(t, noise) if config.time_weight == "edm" else 1.0
         jump = jump_loss(student, target, a, a_t, objectives.noised(a, z, u), times)
-        return weight * jump, weight * objectives.denoising(student, a, z, t)
+        return weight * jump, weight * objectives.denoising(denoiser, a, z, t)
 
     def jump_loss(student, target, a: Array, a_t: Array, a_u: Array, times: Times) -> Array:
         t, u, s = times
@@ -260,9 +263,11 @@ def make(config: Config, total_steps: int) -> Agent:
         value, value_opt = params.value, opt.value
         weight = jnp.ones_like(batch.reward)
         if weighted:
-            q = values.smallest(critic(batch.obs, batch.action))
+            # The data's action and the policy's, in one pass.
+            q = values.smallest(critic(batch.obs, jnp.concatenate([batch.action[None], policy_actions])))
+            q, policy_q = q[0], q[1:]
             if config.baseline == "policy":
-                v = jnp.mean(values.smallest(critic(batch.obs, policy_actions)), axis=0)
+                v = jnp.mean(policy_q, axis=0)
             elif config.baseline == "batch":
                 v = jnp.mean(q)
             else:
