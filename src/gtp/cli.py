@@ -305,7 +305,8 @@ def _episodes(folder: Path, pi: Any, options: Eval, ways: list[Any]) -> list[dic
             f"{folder} was trained on data without an environment; name one with --env, or score it --offline"
         )
     members = len(pi.about["members"])
-    with Stage(env, members, options.episodes, options.workers) as where:
+    stack = pi.about.get("frame_stack", 1)
+    with Stage(env, members, options.episodes, options.workers, stack) as where:
         return runs.score(pi, where, list(range(members)), ways)
 
 

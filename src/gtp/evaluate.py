@@ -47,10 +47,12 @@ class Episode(NamedTuple):
 class Stage:
     """Where all members of a run play: worlds that are opened when first needed and kept until `close`."""
 
-    def __init__(self, env_id: str, members: int, episodes: int, workers: int = 0) -> None:
+    def __init__(
+        self, env_id: str, members: int, episodes: int, workers: int = 0, frame_stack: int = 1
+    ) -> None:
         self.env_id, self.members, self.episodes = env_id, members, episodes
         self._at_once = min(episodes, max(1, MOST_WORLDS // members // BLOCK) * BLOCK)
-        self._workers = workers
+        self._workers, self._frame_stack = workers, frame_stack
         self._worlds: Worlds | None = None
 
     def __enter__(self) -> Stage:
@@ -68,7 +70,9 @@ class Stage:
     def play(self, act: Act, seed: int, who: list[int]) -> list[list[Episode]]:
         """The episodes of each of the members `who`; number i is played in a world seeded with `seed + i`."""
         if self._worlds is None:
-            self._worlds = open_worlds(self.env_id, self.members * self._at_once, self._workers)
+            self._worlds = open_worlds(
+                self.env_id, self.members * self._at_once, self._workers, self._frame_stack
+            )
         found: list[list[Episode]] = [[] for _ in who]
         for first in range(0, self.episodes, self._at_once):
             active = np.zeros((self.members, self._at_once), bool)

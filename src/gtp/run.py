@@ -25,7 +25,7 @@ import jax
 import numpy as np
 
 import gtp
-from gtp import agents, checkpoint, config, evaluate, logs, offline, policy, training
+from gtp import agents, checkpoint, config, evaluate, logs, offline, pictures, policy, training
 from gtp.config import Count, Fraction
 from gtp.data import load as load_data
 from gtp.data.dataset import Dataset, episode_numbers, hold_out
@@ -50,6 +50,8 @@ class Settings:
     """Updates in all."""
     batch_size: Count = 256
     """Transitions in a batch."""
+    frame_stack: Count = 1
+    """Last pictures that make one observation, joined on their channels; for pictures only."""
     holdout: Fraction = 0.0
     """Share of the episodes that is not trained on but kept for offline scores; every run on the same data
     keeps the same ones."""
@@ -104,6 +106,11 @@ class Run:
         """Where to evaluate, if anywhere."""
         return self.settings.env or self.dataset.env
 
+    @property
+    def obs_shape(self) -> tuple[int, ...]:
+        """Shape of what a policy sees."""
+        return pictures.stacked_shape(self.dataset.transitions.obs.shape[1:], self.settings.frame_stack)
+
     @cached_property
     def held_out(self) -> np.ndarray:
         """True in the transitions that are not trained on."""
@@ -113,11 +120,7 @@ class Run:
     def trained_on(self) -> Transition:
         """The transitions that are."""
         t = self.dataset.transitions
-        return (
-            t._replace(**{k: v[~self.held_out] for k, v in t._asdict().items()})
-            if self.settings.holdout
-            else t
-        )
+        return rows_of(t, ~self.held_out) if self.settings.holdout else t
 
     def about(self) -> dict[str, Any]:
         """What a saved policy must know besides its parameters."""
@@ -127,7 +130,8 @@ class Run:
             "config": dataclasses.asdict(self.config),
             "steps": self.settings.steps,
             "members": self.members.labels(),
-            "obs_shape": list(t.obs.shape[1:]),
+            "obs_shape": list(self.obs_shape),
+            "frame_stack": self.settings.frame_stack,
             "action_size": t.action.shape[-1],
             "action_low": self.dataset.action_low.tolist(),
             "action_high": self.dataset.action_high.tolist(),
@@ -136,6 +140,11 @@ class Run:
             "env": self.env,
             "provenance": provenance(self.dataset.metadata),
         }
+
+
+def rows_of(transitions: Transition, chosen: np.ndarray) -> Transition:
+    """Some of the transitions."""
+    return jax.tree.map(lambda x: x[chosen], transitions)
 
 
 def provenance(metadata: dict[str, str]) -> str:
@@ -166,8 +175,8 @@ def start(
         raise UserError(f"{folder} exists already; name another --out, or go on with --resume {folder}")
     run = Run(folder, agent, agent_config, settings, sweep, load_data(settings.data, settings.reward))
     if stage(run):
-        t = run.dataset.transitions
-        worlds.check(str(run.env), t.obs.shape[1:], t.action.shape[-1])
+        action_size = run.dataset.transitions.action.shape[-1]
+        worlds.check(str(run.env), run.obs_shape, action_size, settings.frame_stack)
     content = describe(run)
     folder.mkdir(parents=True)
     checkpoint.write_json(folder / "config.json", content)
@@ -254,6 +263,7 @@ def go(run: Run, state: State | None = None, alive: np.ndarray | None = None) ->
         run.members,
         steps=settings.steps,
         batch_size=settings.batch_size,
+        frame_stack=settings.frame_stack,
         log_every=settings.log_every,
         state=state,
         alive=alive,
@@ -296,7 +306,8 @@ def stage(run: Run) -> evaluate.Stage | None:
     if run.env is None or run.settings.eval_episodes == 0:
         return None
     settings, members = run.settings, len(run.members.seeds)
-    return evaluate.Stage(run.env, members, settings.eval_episodes, settings.eval_workers)
+    episodes, workers, stack = settings.eval_episodes, settings.eval_workers, settings.frame_stack
+    return evaluate.Stage(run.env, members, episodes, workers, stack)
 
 
 def variant(label: dict[str, float]) -> str:
@@ -333,10 +344,11 @@ def offline_scores(
     They are taken on the episodes held out, or on those trained on where there are none. Fitted Q evaluation,
     if it is asked for, learns from the latter and looks at the first states of all.
     """
-    make, t = agents.get(run.agent).make, run.dataset.transitions
+    make = agents.get(run.agent).make
+    t = pictures.stacked(run.dataset.transitions, run.settings.frame_stack)
     who = offline.Subject(make, run.config, run.settings.steps, run.members, state)
     held = bool(run.held_out.any())
-    data = t._replace(**{k: v[run.held_out] for k, v in t._asdict().items()}) if held else t
+    data, learned_from = (rows_of(t, run.held_out), rows_of(t, ~run.held_out)) if held else (t, t)
     source = "held-out episodes" if held else "training data"
     # What an agent loses on the data it trains on is in metrics.csv.
     found = [(source, Acting(), offline.losses(who, data, run.settings.batch_size))] if held else []
@@ -344,7 +356,7 @@ def offline_scores(
         found.append((source, acting, offline.behaviour(who, data, acting)))
         if fqe_steps:
             firsts = t.obs[np.unique(episode_numbers(t), return_index=True)[1]]
-            scores = offline.fitted_q(who, run.trained_on, firsts, acting, steps=fqe_steps, progress=progress)
+            scores = offline.fitted_q(who, learned_from, firsts, acting, steps=fqe_steps, progress=progress)
             found.append(("first states", acting, scores))
     step = int(np.max(state.step))
     return [

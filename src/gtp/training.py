@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from gtp import pictures
 from gtp.ahead import split
 from gtp.errors import UserError
 from gtp.types import Agent, Array, Metrics, State, Transition
@@ -82,14 +83,22 @@ def take(tree: Any, index: int) -> Any:
     return jax.tree.map(lambda x: x[index], tree)
 
 
-def to_device(data: Transition) -> Transition:
-    """Copy transitions to the accelerator, once for a whole run."""
+def to_device(data: Transition, frame_stack: int = 1) -> Transition:
+    """Copy transitions to the accelerator, once for a whole run; pictures go there as a `Film`."""
+    if pictures.are_pictures(data.obs.shape[1:]):
+        data = data._replace(obs=pictures.film(data, frame_stack), next_obs=None)
     return jax.tree.map(jnp.asarray, data)
 
 
-def gather(data: Transition, index: Array) -> Transition:
-    """The transitions of a batch."""
-    return jax.tree.map(lambda x: x[index], data)
+def gather(data: Transition, index: Array, key: Array | None = None) -> Transition:
+    """The transitions of a batch; pictures are shifted a little if there is a key."""
+    film = data.obs
+    if not isinstance(film, pictures.Film):
+        return jax.tree.map(lambda x: x[index], data)
+    rest = jax.tree.map(lambda x: x[index], data._replace(obs=None))
+    seen = [pictures.look(film.pictures, numbers[index]) for numbers in (film.here, film.ahead)]
+    obs, next_obs = seen if key is None else pictures.shift(key, *seen)
+    return rest._replace(obs=obs, next_obs=next_obs)
 
 
 def packing(state: State) -> tuple[Callable[[State], Any], Callable[[Any], State]]:
@@ -97,7 +106,9 @@ def packing(state: State) -> tuple[Callable[[State], Any], Callable[[Any], State
     whole = lambda params: jax.tree.flatten(params, is_leaf=lambda x: x is not params)  # noqa: E731
     children, structure = whole(state.params)
     uniform = [len({x.dtype for x in jax.tree.leaves(child)}) == 1 for child in children]
-    back = [ravel_pytree(child)[1] if one else lambda x: x for child, one in zip(children, uniform, strict=True)]
+    back = [
+        ravel_pytree(child)[1] if one else lambda x: x for child, one in zip(children, uniform, strict=True)
+    ]
 
     def pack(state: State) -> Any:
         children, _ = whole(state.params)
@@ -136,7 +147,9 @@ def build(make: Make, config: Any, total_steps: int, batch_size: int, chunk_step
         return make(dataclasses.replace(config, **swept), total_steps)
 
     def init_member(key: Array, swept: dict[str, Array], data: Transition) -> State:
-        return agent_for(swept).init(jax.random.fold_in(key, 0), data)
+        # Of pictures only the shape matters at the start; of vectors, mean and deviation.
+        seen = gather(data, jnp.arange(1)) if isinstance(data.obs, pictures.Film) else data
+        return agent_for(swept).init(jax.random.fold_in(key, 0), seen)
 
     def chunk_member(state: State, key: Array, swept: dict[str, Array], data: Transition):
         agent = agent_for(swept)
@@ -150,7 +163,8 @@ def build(make: Make, config: Any, total_steps: int, batch_size: int, chunk_step
         def prepare(step: Array) -> list[Array]:
             key_index, key_update = draw_keys(step)
             index = jax.random.randint(key_index, (batch_size,), 0, rows)
-            return parts.ahead(state, step, gather(data, index), key_update)
+            batch = gather(data, index, jax.random.fold_in(key_index, 1))
+            return parts.ahead(state, step, batch, key_update)
 
         def one(packed: Any, prepared: list[Array]) -> tuple[Any, Metrics]:
             after, metrics = parts.now(unpack(packed), prepared)
@@ -200,6 +214,7 @@ def train(
     *,
     steps: int,
     batch_size: int = 256,
+    frame_stack: int = 1,
     log_every: int = 1000,
     state: State | None = None,
     alive: np.ndarray | None = None,
@@ -215,7 +230,7 @@ def train(
         raise UserError("there are no transitions to train on")
     program = build(make, config, steps, batch_size, log_every)
     largest_reward = float(np.abs(data.reward).max())
-    data = to_device(data)
+    data = to_device(data, frame_stack)
     keys = jax.vmap(jax.random.key)(jnp.asarray(who.seeds))
     swept = {name: jnp.asarray(values) for name, values in who.swept.items()}
     if state is None:

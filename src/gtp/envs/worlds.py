@@ -88,6 +88,30 @@ class ListedWorlds:
             env.close()
 
 
+class StackedWorlds:
+    """Worlds of pictures, each observation being the last `stack` of them, joined on their channels."""
+
+    def __init__(self, worlds: Worlds, stack: int) -> None:
+        self._worlds, self._stack = worlds, stack
+        self.obs_shape = (*worlds.obs_shape[:-1], worlds.obs_shape[-1] * stack)
+        self.action_shape = worlds.action_shape
+
+    def reset(self, seeds: list[int]) -> np.ndarray:
+        """Observations at the start: the first picture stands for those before it."""
+        self._seen = np.concatenate([self._worlds.reset(seeds)] * self._stack, axis=-1)
+        return self._seen
+
+    def step(self, actions: np.ndarray, active: np.ndarray) -> tuple[np.ndarray, ...]:
+        """One step; the oldest picture makes room for the new one."""
+        obs, *news = self._worlds.step(actions, active)
+        self._seen = np.concatenate([self._seen[..., obs.shape[-1] :], obs], axis=-1)
+        return (self._seen, *news)
+
+    def close(self) -> None:
+        """Let go of them."""
+        self._worlds.close()
+
+
 def find(env_id: str) -> gymnasium.envs.registration.EnvSpec:
     """What gymnasium knows of an environment."""
     if env_id not in gymnasium.registry and importlib.util.find_spec("ogbench"):
@@ -98,11 +122,13 @@ def find(env_id: str) -> gymnasium.envs.registration.EnvSpec:
         raise UserError(f"cannot make the environment {env_id}: {error}") from None
 
 
-def open_worlds(env_id: str, count: int, workers: int = 0) -> Worlds:
+def open_worlds(env_id: str, count: int, workers: int = 0, frame_stack: int = 1) -> Worlds:
     """Copies of an environment: vectorised where it can be, else in `workers` processes (0: one a core).
 
     What is played does not depend on `workers`. Few worlds stay in this process.
     """
+    if frame_stack > 1:
+        return StackedWorlds(open_worlds(env_id, count, workers), frame_stack)
     from gtp.envs.workers import WorkerWorlds
 
     spec = find(env_id)
@@ -123,9 +149,9 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def check(env_id: str, obs_shape: tuple[int, ...], action_size: int) -> None:
+def check(env_id: str, obs_shape: tuple[int, ...], action_size: int, frame_stack: int = 1) -> None:
     """Find out before training, not after it, whether a policy of these shapes can be played."""
-    world = open_worlds(env_id, 1)
+    world = open_worlds(env_id, 1, frame_stack=frame_stack)
     have = (world.obs_shape, world.action_shape)
     world.close()
     if have != (obs_shape, (action_size,)):
