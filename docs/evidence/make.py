@@ -7,6 +7,7 @@ marks. All are closed forms or seeded; under a minute in all on two cores. No tr
 from __future__ import annotations
 
 import csv
+import itertools
 import re
 import sys
 from pathlib import Path
@@ -93,7 +94,7 @@ def fixed_points() -> list[Row]:
             for k in (1, 2, 5):
                 stops = jumps(grid, k)
                 scale = grid[-1] / SPREAD
-                for a, b in zip(stops[:-1], stops[1:], strict=True):
+                for a, b in itertools.pairwise(stops):
                     scale *= gaussian_factors(grid, b, rule)[a]
                 row[f"K = {k}"] = f"{scale:.3f}"
             rows.append(row)
@@ -105,7 +106,7 @@ POINTS = np.unique(np.r_[np.linspace(-6, 6, 1201), np.linspace(-1.3, 1.3, 1201)]
 
 
 def two_mode_maps(grid: np.ndarray, target: int, rule: str) -> list[np.ndarray | None]:
-    """Fixed point of the consistency loss for data at −1 and +1, tabulated at every level above the target."""
+    """Fixed point of the consistency loss for data at −1 and +1, tabulated at each level above the target."""
     maps: list[np.ndarray | None] = [None] * len(grid)
     maps[target] = POINTS * np.sqrt(1 + grid[target] ** 2)
     for j in range(target + 1, len(grid)):
@@ -136,7 +137,7 @@ def two_modes() -> list[Row]:
         row = {"u": rule, "N": str(count)}
         for k in (1, 2, 5):
             x, stops = grid[-1] * noise, jumps(grid, k)
-            for a, b in zip(stops[:-1], stops[1:], strict=True):
+            for a, b in itertools.pairwise(stops):
                 x = evaluate(two_mode_maps(grid[: a + 1], b, rule)[a], grid[a], x)
             row[f"K = {k}"] = f"{np.mean(np.abs(np.abs(x) - 1) < 0.1):.3f}"
         rows.append(row)
