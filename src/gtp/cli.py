@@ -1,4 +1,4 @@
-"""The command line: `gtp demo | train | eval | presets | data`."""
+"""The command line: `gtp demo | train | eval | presets | export | bench | data`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ VERBS = {
     "train": "train an agent:  gtp train AGENT --data SPEC [--preset paper] [--seeds 5] [--agent.FIELD …]",
     "eval": "play episodes with a policy:  gtp eval RUN [--episodes N] [--act softmax --candidates 50]",
     "presets": "the exact command of every cell of the paper's tables:  gtp presets [AGENT]",
+    "export": "a policy in one file, ONNX or JAX:  gtp export RUN --format onnx --out FILE",
+    "bench": "how fast agents train and policies act on this machine:  gtp bench train | act",
     "data": "list, show, check, convert, get or make data",
 }
 

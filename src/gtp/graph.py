@@ -30,6 +30,8 @@ class Draw(NamedTuple):
     distribution: str
     shape: tuple[Any, ...]
     dtype: Any
+    place: int = 0
+    """Which of all draws it is, in order."""
 
 
 class Graph(NamedTuple):
@@ -83,7 +85,7 @@ def lift_noise(function: Callable[..., Any], obs: Any, key: Any) -> tuple[Graph,
     draws: list[Draw] = []
 
     def note(draw: Draw, _: Any) -> Any:
-        draws.append(draw)
+        draws.append(draw._replace(place=len(draws)))
         return jax.numpy.zeros(draw.shape, draw.dtype)
 
     jax.eval_shape(lambda obs: _interpret(traced.jaxpr, traced.consts, (obs, key), note), obs)
@@ -98,6 +100,7 @@ def lift_noise(function: Callable[..., Any], obs: Any, key: Any) -> tuple[Graph,
 def with_noise(function: Callable[..., Any], obs: Any, key: Any) -> tuple[Any, list[Any]]:
     """`act(obs, key)`, and the noise it drew: what a file must be given to repeat the action."""
     traced = jax.make_jaxpr(function)(obs, key)
+    _, draws = lift_noise(function, obs, key)
 
     @jax.jit
     def run(obs: Any, key: Any) -> tuple[Any, list[Any]]:
@@ -108,7 +111,7 @@ def with_noise(function: Callable[..., Any], obs: Any, key: Any) -> tuple[Any, l
             return noise[-1]
 
         (action,) = _interpret(traced.jaxpr, traced.consts, (obs, key), keep)
-        return action, noise
+        return action, [noise[draw.place] for draw in draws]
 
     return run(obs, key)
 

@@ -207,3 +207,23 @@ def load(run: str | Path) -> Policy:
         return Policy(module.make, config, checkpoint.load(folder, template(agent, about).params), about)
     except (KeyError, TypeError) as error:
         raise UserError(f"{folder} does not describe a policy ({error!r})") from None
+
+
+def untrained(agent: str, obs_shape: tuple[int, ...], action_size: int, **options: Any) -> Policy:
+    """A policy as it is before its first update, for measuring and testing."""
+    module = agents.get(agent)
+    config = module.Config(**options)
+    about = {
+        "agent": agent,
+        "config": dataclasses.asdict(config),
+        "steps": 1,
+        "step": 0,
+        "members": [{"seed": 0}],
+        "obs_shape": list(obs_shape),
+        "action_size": action_size,
+        "action_low": [-1.0] * action_size,
+        "action_high": [1.0] * action_size,
+    }
+    keys = jax.random.key(0)[None]
+    init = jax.vmap(module.make(config, 1).init, in_axes=(0, None))
+    return Policy(module.make, config, jax.jit(init)(keys, example(about)).params, about)
