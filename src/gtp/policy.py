@@ -1,4 +1,10 @@
-"""A trained policy, ready to act: `gtp.load(run).act(obs)`."""
+"""A trained policy, ready to act: `gtp.load(run).act(obs)`.
+
+A batch of observations goes through one program for all members, on the default device. A single observation,
+what a robot has, is a matter of microseconds: its program runs on one CPU thread and holds the member's
+parameters, everything that depends on them alone computed beforehand, so that only the observation and three
+numbers for the random draw go in.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +19,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gtp import agents, checkpoint, evaluate
+from gtp import agents, checkpoint, evaluate, graph
 from gtp.config import from_dict
 from gtp.errors import UserError
 from gtp.training import Make, take
 from gtp.types import Acting, Agent, Transition
 
 SINGLE = Acting()
+
+ONE_THREAD = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_prefer_vector_width": 512}
+"""Compiler options for one observation: handing a small matrix to another thread takes longer than using it."""
 
 
 def check_acting(acting: Acting, rules: tuple[str, ...]) -> Acting:
@@ -46,12 +55,15 @@ class Policy:
         self.rules = self._make({}).rules
         self._compiled: dict[Acting, Callable[..., Any]] = {}
         self._compiled_episodes: dict[Acting, Callable[..., Any]] = {}
-        self._calls = 0
+        self._single: dict[tuple[Acting, int], Callable[..., Any]] = {}
+        # Words of the key and the time: what a call without a key draws from.
+        self._draw = np.append(jax.random.key_data(jax.random.key(0)), np.uint32(0))
 
     def with_params(self, params: Any, step: int) -> Policy:
         """The same policy after more training; what is compiled stays compiled."""
         later = copy.copy(self)
-        later.params, later.about, later._members = params, self.about | {"step": step}, {}
+        later.params, later.about = params, self.about | {"step": step}
+        later._members, later._single, later._draw = {}, {}, self._draw.copy()
         return later
 
     def _member(self, member: int) -> Any:
@@ -76,6 +88,24 @@ class Policy:
         if acting not in self._compiled:
             self._compiled[acting] = jax.jit(self._run(acting))
         return self._compiled[acting]
+
+    def for_member(self, acting: Acting, member: int) -> Callable[..., Any]:
+        """(observations, key, time) -> actions in the data's units, with one member's parameters."""
+        run, params, swept = self.function(acting), self._member(member), self._swept[member]
+        return lambda obs, key, time=0: run(params, swept, obs, key, time)
+
+    def _compile_single(self, acting: Acting, member: int) -> Callable[..., Any]:
+        """(one observation, words of the key and the time) -> action."""
+        run = self.for_member(acting, member)
+
+        def act(obs: Any, draw: Any) -> Any:
+            return run(obs[None], jax.random.wrap_key_data(draw[:-1]), draw[-1])[0]
+
+        example = np.zeros(self.obs_shape, np.float32), self._draw
+        folded = graph.trace(act, *example)
+        place = jax.sharding.SingleDeviceSharding(jax.local_devices(backend="cpu")[0])
+        program = jax.jit(lambda *args: folded(*args)[0], in_shardings=place, out_shardings=place)
+        return program.lower(*example).compile(compiler_options=ONE_THREAD)
 
     def episodes_function(self, acting: Acting) -> Callable[..., Any]:
         """The same for all members and a block of episodes at once, each episode with a key of its own.
@@ -131,15 +161,18 @@ class Policy:
         The draw depends on `key` and `time`; without a key, calls follow one fixed sequence.
         """
         obs = np.asarray(obs, np.float32)
-        batched = obs[None] if obs.shape == self.obs_shape else obs
-        if batched.shape[1:] != self.obs_shape:
-            raise UserError(f"observations of shape {obs.shape} do not fit this policy's {self.obs_shape}")
         if key is None:
-            key, time = jax.random.key(0), self._calls
-            self._calls += 1
-        run = self.function(acting)
-        action = np.asarray(run(self._member(member), self._swept[member], batched, key, time))
-        return action[0] if obs.shape == self.obs_shape else action
+            draw = self._draw.copy()
+            self._draw[-1] += 1
+        else:
+            draw = np.append(jax.random.key_data(key), np.uint32(time))
+        if obs.shape == self.obs_shape:
+            if (acting, member) not in self._single:
+                self._single[acting, member] = self._compile_single(acting, member)
+            return np.asarray(self._single[acting, member](obs, draw))
+        if obs.shape[1:] != self.obs_shape:
+            raise UserError(f"observations of shape {obs.shape} do not fit this policy's {self.obs_shape}")
+        return np.asarray(self.for_member(acting, member)(obs, jax.random.wrap_key_data(draw[:-1]), draw[-1]))
 
 
 def save(folder: Path, params: Any, about: dict[str, Any]) -> None:
@@ -174,3 +207,23 @@ def load(run: str | Path) -> Policy:
         return Policy(module.make, config, checkpoint.load(folder, template(agent, about).params), about)
     except (KeyError, TypeError) as error:
         raise UserError(f"{folder} does not describe a policy ({error!r})") from None
+
+
+def untrained(agent: str, obs_shape: tuple[int, ...], action_size: int, **options: Any) -> Policy:
+    """A policy as it is before its first update, for measuring and testing."""
+    module = agents.get(agent)
+    config = module.Config(**options)
+    about = {
+        "agent": agent,
+        "config": dataclasses.asdict(config),
+        "steps": 1,
+        "step": 0,
+        "members": [{"seed": 0}],
+        "obs_shape": list(obs_shape),
+        "action_size": action_size,
+        "action_low": [-1.0] * action_size,
+        "action_high": [1.0] * action_size,
+    }
+    keys = jax.random.key(0)[None]
+    init = jax.vmap(module.make(config, 1).init, in_axes=(0, None))
+    return Policy(module.make, config, jax.jit(init)(keys, example(about)).params, about)
