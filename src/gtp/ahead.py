@@ -1,8 +1,8 @@
 """Work of an update that need not wait for the state: random numbers, batches, noise levels.
 
-An update is one long chain of small operations, and on an accelerator each costs a launch however small it is.
-All that depends only on the step, the batch and the key can be computed for many updates at once, in a few
-fat operations. `split` finds it by reading the traced program, so that agents are written as if there were
+An update is a long chain of small operations, and on an accelerator each costs a launch however small it is.
+All that depends on nothing but the step, the batch and the key can be computed for many updates at once, in a
+few fat operations. `split` finds it by reading the traced program, so that agents are written as if there was
 nothing to find.
 """
 
@@ -20,7 +20,7 @@ FIXED, AHEAD, NOW = range(3)
 """What an operation waits for: nothing that changes, the update's number and draws, or the state."""
 
 CHEAP = ("broadcast_in_dim", "convert_element_type", "reshape")
-"""Operations that may make more bytes out of fewer: they are repeated rather than their results handed over."""
+"""Operations that may make more bytes of fewer: they are repeated, rather than their results handed over."""
 
 
 class Split(NamedTuple):
@@ -29,6 +29,8 @@ class Split(NamedTuple):
     ahead: Callable[[State, Array, Transition, Array], list[Array]]
     """Needs of the state only what no update changes, so that any state of the run will do."""
     now: Callable[[State, list[Array]], tuple[State, Metrics]]
+    metrics: tuple[str, ...]
+    """Names of what an update reports."""
 
 
 def split(
@@ -79,7 +81,7 @@ def split(
         values = known(state) | dict(zip(handed, results, strict=True))
         return jax.tree.unflatten(structure, read(run(parts[NOW], values), program.outvars))
 
-    return Split(ahead, now)
+    return Split(ahead, now, tuple(shape[1]))
 
 
 def read_by(equation: Any) -> list[Any]:

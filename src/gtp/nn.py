@@ -34,8 +34,8 @@ NARROW = 4
 def product(x: Array, weight: Array) -> Array:
     """x·Wᵀ over the last axis of x.
 
-    An accelerator runs a narrow product faster as plain sums, which XLA fuses with what comes before and after
-    instead of launching one more kernel; a CPU does not.
+    A narrow product is written as plain sums for an accelerator, where XLA fuses them with what comes before
+    and after instead of launching one more kernel. A CPU is better off with its matrix routine.
     """
     narrow = min(weight.shape) <= NARROW and jax.default_backend() != "cpu"
     return _narrow_product(x, weight) if narrow else x @ weight.T

@@ -2,8 +2,9 @@
 
 A run has members, one for each seed and each combination of swept values. Their states are stacked on a
 leading axis; data lie on the device once and are shared. Between two log points everything is one `lax.scan`,
-vmapped over the members, compiled exactly once. All randomness is fold_in(seed, step), so that a run is a
-function of data, configuration and seed, and goes on bit for bit where it stopped.
+vmapped over the members, compiled exactly once; several devices deal the members out among them. All
+randomness is fold_in(seed, step), so that a run is a function of data, configuration and seed, and goes on
+bit for bit where it stopped. `docs/performance.md` tells what makes it fast.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from gtp import pictures
 from gtp.ahead import split
 from gtp.errors import UserError
-from gtp.types import Agent, Array, Metrics, State, Transition
+from gtp.types import Agent, Array, State, Transition
 
 Make = Callable[[Any, int], Agent]
 """(config, total_steps) -> Agent, as every file in `agents` has it."""
@@ -39,6 +41,10 @@ BLOCK_STEPS, BLOCK_BYTES = 100, 64 * 2**20
 
 GPU_OPTIONS = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
 """Kernels that do not wait for each other run side by side: an update is many small ones."""
+
+
+MEMBERS = "members"
+"""Name of the axis that is dealt out over devices."""
 
 
 class Members(NamedTuple):
@@ -140,8 +146,22 @@ class Program(NamedTuple):
     chunk: Callable[..., tuple[State, dict[str, Array]]]
 
 
-def build(make: Make, config: Any, total_steps: int, batch_size: int, chunk_steps: int) -> Program:
-    """Compile-ready `init` and `chunk` over stacked members."""
+def spread(count: int) -> Mesh | None:
+    """As many local devices as `count` members can be dealt out to evenly; None for a single one."""
+    devices = jax.local_devices()
+    used = max(d for d in range(1, len(devices) + 1) if count % d == 0)
+    return Mesh(np.asarray(devices[:used]), (MEMBERS,)) if used > 1 else None
+
+
+def place(tree: Any, mesh: Mesh | None, spec: PartitionSpec) -> Any:
+    """Arrays where the program wants them: dealt out over the devices, or a copy on each."""
+    return tree if mesh is None else jax.device_put(tree, NamedSharding(mesh, spec))
+
+
+def build(
+    make: Make, config: Any, total_steps: int, batch_size: int, chunk_steps: int, mesh: Mesh | None = None
+) -> Program:
+    """Compile-ready `init` and `chunk` over stacked members, dealt out over the devices of a mesh."""
 
     def agent_for(swept: dict[str, Array]) -> Agent:
         return make(dataclasses.replace(config, **swept), total_steps)
@@ -153,39 +173,43 @@ def build(make: Make, config: Any, total_steps: int, batch_size: int, chunk_step
 
     def chunk_member(state: State, key: Array, swept: dict[str, Array], data: Transition):
         agent = agent_for(swept)
-        # Step 0 belongs to init, so update k draws from k + 1.
-        draw_keys = lambda step: jax.random.split(jax.random.fold_in(key, step + 1))  # noqa: E731
-        rows = data.reward.shape[0]
         batch = jax.eval_shape(lambda: gather(data, jnp.zeros(batch_size, jnp.int32)))
         parts = split(agent.update, state, batch, key)
         pack, unpack = packing(state)
 
         def prepare(step: Array) -> list[Array]:
-            key_index, key_update = draw_keys(step)
-            index = jax.random.randint(key_index, (batch_size,), 0, rows)
+            # Step 0 belongs to init, so update k draws from k + 1.
+            key_index, key_update = jax.random.split(jax.random.fold_in(key, step + 1))
+            index = jax.random.randint(key_index, (batch_size,), 0, data.reward.shape[0])
             batch = gather(data, index, jax.random.fold_in(key_index, 1))
             return parts.ahead(state, step, batch, key_update)
 
-        def one(packed: Any, prepared: list[Array]) -> tuple[Any, Metrics]:
+        def one(packed: Any, prepared: list[Array]) -> tuple[Any, Array]:
             after, metrics = parts.now(unpack(packed), prepared)
-            return pack(after), ravel_pytree(metrics)[0]
+            return pack(after), jnp.stack([metrics[name] for name in parts.metrics])
 
-        def block(packed: Any, start: Array) -> tuple[Any, Metrics]:
+        def block(packed: Any, start: Array) -> tuple[Any, Array]:
             prepared = jax.vmap(prepare)(start + jnp.arange(block_steps))
             return jax.lax.scan(one, packed, prepared)
 
         block_steps = whole_part(chunk_steps, bytes_of(jax.eval_shape(prepare, state.step)))
         starts = state.step + jnp.arange(0, chunk_steps, block_steps)
         packed, metrics = jax.lax.scan(block, pack(state), starts)
-        _, shapes = jax.eval_shape(agent.update, state, batch, key)
-        names = ravel_pytree(jax.tree.map(lambda m: jnp.zeros(m.shape, m.dtype), shapes))[1]
-        return unpack(packed), names(jnp.mean(metrics, axis=(0, 1)))
+        means = jnp.mean(metrics, axis=(0, 1))
+        return unpack(packed), {name: means[i] for i, name in enumerate(parts.metrics)}
 
     def chunk(state: State, keys: Array, swept: dict[str, Array], alive: Array, data: Transition):
         after, metrics = jax.vmap(chunk_member, in_axes=(0, 0, 0, None))(state, keys, swept, data)
         return keep(alive, after, state), metrics
 
     init = jax.vmap(init_member, in_axes=(0, 0, None))
+    if mesh is not None:
+        # Members never meet, so each device simply runs the program on its own.
+        each, same = PartitionSpec(MEMBERS), PartitionSpec()
+        init = jax.shard_map(init, mesh=mesh, in_specs=(each, each, same), out_specs=each, check_vma=False)
+        chunk = jax.shard_map(
+            chunk, mesh=mesh, in_specs=(each, each, each, each, same), out_specs=each, check_vma=False
+        )
     options = GPU_OPTIONS if jax.default_backend() == "gpu" else {}
     return Program(jax.jit(init), jax.jit(chunk, compiler_options=options))
 
@@ -228,19 +252,20 @@ def train(
         raise UserError(f"steps ({steps}) must be a multiple of log_every ({log_every})")
     if len(data.reward) < 1:
         raise UserError("there are no transitions to train on")
-    program = build(make, config, steps, batch_size, log_every)
+    mesh, each = spread(len(who.seeds)), PartitionSpec(MEMBERS)
+    program = build(make, config, steps, batch_size, log_every, mesh)
     largest_reward = float(np.abs(data.reward).max())
-    data = to_device(data, frame_stack)
-    keys = jax.vmap(jax.random.key)(jnp.asarray(who.seeds))
-    swept = {name: jnp.asarray(values) for name, values in who.swept.items()}
-    if state is None:
-        state = program.init(keys, swept, data)
+    data = place(to_device(data, frame_stack), mesh, PartitionSpec())
+    keys = place(jax.vmap(jax.random.key)(jnp.asarray(who.seeds)), mesh, each)
+    swept = place({name: jnp.asarray(values) for name, values in who.swept.items()}, mesh, each)
+    state = program.init(keys, swept, data) if state is None else place(state, mesh, each)
     alive = np.ones(len(who.seeds), bool) if alive is None else alive.copy()
     start = int(np.max(state.step))
     for step in range(start + log_every, steps + 1, log_every):
         if not alive.any():
             return
-        after, metrics = program.chunk(state, keys, swept, jnp.asarray(alive), data)
+        training = place(jnp.asarray(alive), mesh, each)
+        after, metrics = program.chunk(state, keys, swept, training, data)
         metrics = {name: np.asarray(values) for name, values in metrics.items()}
         found = {
             i: fault({k: float(v[i]) for k, v in metrics.items()}, largest_reward)
@@ -249,6 +274,6 @@ def train(
         stopped = {int(i): why for i, why in found.items() if why}
         if stopped:
             alive[list(stopped)] = False
-            after = keep(jnp.asarray(alive), after, state)
+            after = keep(place(jnp.asarray(alive), mesh, each), after, state)
         state = after
         yield Report(step, state, metrics, alive.copy(), stopped)
