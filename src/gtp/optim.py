@@ -44,11 +44,12 @@ def cosine(learning_rate: Array | float, total_steps: int) -> Callable[[Array], 
 def adam(
     learning_rate: Array | float | Callable[[Array], Array], grad_clip: Array | float = 0.0
 ) -> Optimiser:
-    """Adam behind a gradient clip, with all moments in one vector; the learning rate may depend on the step."""
+    """Adam behind a gradient clip, all moments in one vector; the learning rate may depend on the step."""
     chain = optax.chain(clip_by_norm(grad_clip), optax.adam(learning_rate))
 
     def update(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
         flat, unravel = ravel_pytree(grads)
+        updates: Any
         updates, state = chain.update(flat, state)
         return unravel(updates), state
 
