@@ -21,6 +21,11 @@ def smallest(q: Array) -> Array:
     return jnp.min(q, axis=0)
 
 
+def cautious_q(params: Any, obs: Array, action: Array) -> Array:
+    """What an agent with a `critic` behind a `normaliser` shows as its `q`."""
+    return smallest(params.critic(params.normaliser(obs), action))
+
+
 def backup_value(next_q: Array) -> Array:
     """Value of s' from (members, candidates, batch): best candidate of each critic, then the cautious critic.
 

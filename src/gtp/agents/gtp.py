@@ -331,10 +331,7 @@ def make(config: Config, total_steps: int) -> Agent:
         q = values.smallest(params.critic_target(obs, actions))
         return values.choose(key_choice, actions, q, acting.rule)
 
-    def q(params: Params, obs: Array, action: Array) -> Array:
-        return values.smallest(params.critic(params.normaliser(obs), action))
-
-    return Agent(init, update, act, ("single", "softmax", "argmax"), q)
+    return Agent(init, update, act, ("single", "softmax", "argmax"), values.cautious_q)
 
 
 def action_size(actor: FlowNetwork) -> int:
