@@ -6,6 +6,7 @@ that a user would call: random draw, normaliser, K steps, bounds, and a numpy ar
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import platform
@@ -258,7 +259,6 @@ def processor() -> str:
 
 def versions() -> str:
     """What was measured, by name and version."""
-    from importlib.metadata import version
-
     names = [n for n in ("gtp", "jax", "numpy", "onnxruntime", "torch") if importlib.util.find_spec(n)]
-    return ", ".join([*(f"{n} {version(n)}" for n in names), f"Python {platform.python_version()}"])
+    numbers = [f"{n} {importlib.import_module(n).__version__}" for n in names]
+    return ", ".join([*numbers, f"Python {platform.python_version()}"])

@@ -36,13 +36,14 @@ def export(pi: Policy, out: str | Path, format: Format, acting: Acting, member: 
     Args:
         pi: the policy, as `gtp.load` gives it.
         out: file to write; it must not exist.
-        format: `onnx`, or `jax` for a serialised `jax.export` with its description beside it in OUT.json.
+        format: `onnx`, or `jax` for a serialised `jax.export`. What the file says of itself lies beside it, in
+            OUT.json: `jax.export` has no place for it, and the JavaScript runtime does not read ONNX's.
         acting: the rule to act by, and K.
         member: whose parameters.
     """
     out = Path(out)
     beside = out.with_name(out.name + ".json")
-    for path in (out, beside) if format == "jax" else (out,):
+    for path in (out, beside):
         if path.exists():
             raise UserError(f"{path} exists already; name another file")
     if not 0 <= member < len(pi.about["members"]):
@@ -54,8 +55,7 @@ def export(pi: Policy, out: str | Path, format: Format, acting: Acting, member: 
     inputs = noise_names(draws)
     about = describe(pi, acting, member, dict(zip(inputs, draws, strict=True)))
     content = (as_onnx if format == "onnx" else as_jax)(traced, draws, about)
-    if format == "jax":
-        write(beside, json.dumps(about, indent=2).encode())
+    write(beside, (json.dumps(about, indent=2) + "\n").encode())
     write(out, content)
     return about | {"bytes": len(content)}
 
