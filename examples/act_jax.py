@@ -1,4 +1,4 @@
-"""Act with a policy exported for JAX: jax alone, on CPU or CUDA.  python act_jax.py policy.jax"""
+"""Act with a policy exported for JAX: `python act_jax.py policy.jax`, on CPU or CUDA."""
 
 import json
 import sys

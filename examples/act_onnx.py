@@ -1,4 +1,4 @@
-"""Act with an exported policy: numpy and onnxruntime, no JAX.  python act_onnx.py policy.onnx"""
+"""Act with an exported policy: `python act_onnx.py policy.onnx`, with numpy and onnxruntime alone."""
 
 import json
 import sys

@@ -30,7 +30,9 @@ def small(agent="gtp", shape=(5,), **options):
     fields = agents.get(agent).Config.__dataclass_fields__
     pi = policy.untrained(agent, shape, 2, **{k: v for k, v in (SMALL | options).items() if k in fields})
     about = pi.about | {"action_low": [-3.0, 1.0], "action_high": [1.0, 2.0], "provenance": "made up"}
-    return policy.Policy(agents.get(agent).make, agents.get(agent).Config(**from_config(pi)), pi.params, about)
+    return policy.Policy(
+        agents.get(agent).make, agents.get(agent).Config(**from_config(pi)), pi.params, about
+    )
 
 
 def from_config(pi):
@@ -115,7 +117,7 @@ def test_nothing_is_overwritten_and_nothing_half_written(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["policy.onnx"]
 
 
-# The examples, each as a program of its own ------------------------------------------------------------------
+# The examples, each as a program of its own ----------------------------------------------------------------
 
 
 def run_example(*command):
@@ -129,7 +131,7 @@ def run_example(*command):
 
 def test_the_python_example_runs_without_jax(tmp_path):
     file, _ = written(small(), tmp_path, Acting("softmax", 7, 2))
-    assert "jax" not in (EXAMPLES / "act_onnx.py").read_text().replace("no JAX", "")
+    assert "jax" not in (EXAMPLES / "act_onnx.py").read_text()
     run_example(sys.executable, EXAMPLES / "act_onnx.py", file)
 
 
@@ -148,7 +150,7 @@ def test_the_javascript_example_runs(tmp_path):
     run_example("node", EXAMPLES / "act_onnx.js", file)
 
 
-# The graph ---------------------------------------------------------------------------------------------------
+# The graph -------------------------------------------------------------------------------------------------
 
 
 def loop(obs, key):
@@ -205,11 +207,19 @@ FUNCTIONS = {
     "softmax": lambda x: jax.nn.softmax(3 * x, -1) - jax.nn.logsumexp(x, -1, keepdims=True),
     "a level for each row": lambda x: x @ jnp.ones((4, 4)) * jnp.sin(jnp.full((x.shape[0], 1), 0.3)),
     "pieces": lambda x: jnp.concatenate([x[:, 1:], x[:, :1] * 2, jnp.split(x, 2, -1)[1]], -1)[:, ::2],
-    "new axes": lambda x: (x[:, None, :] * jnp.arange(3.0)[None, :, None]).sum(1) + jnp.moveaxis(x[None], 0, 1)[:, 0],
-    "choices": lambda x: jnp.where(x > 0.1, jnp.maximum(x, 0.5), jnp.minimum(-x, 0.2)) * (x.argmax(-1) == 2)[:, None],
-    "attention": lambda x: jnp.einsum("bi,bj->bij", x, x).max(-1) + jnp.einsum("bi,ki->bk", x, jnp.eye(4) * 2),
+    "new axes": lambda x: (
+        (x[:, None, :] * jnp.arange(3.0)[None, :, None]).sum(1) + jnp.moveaxis(x[None], 0, 1)[:, 0]
+    ),
+    "choices": lambda x: (
+        jnp.where(x > 0.1, jnp.maximum(x, 0.5), jnp.minimum(-x, 0.2)) * (x.argmax(-1) == 2)[:, None]
+    ),
+    "attention": lambda x: (
+        jnp.einsum("bi,bj->bij", x, x).max(-1) + jnp.einsum("bi,ki->bk", x, jnp.eye(4) * 2)
+    ),
     "stacked": lambda x: jnp.stack([x, x + 1, 2 * x])[1] + jnp.stack([x, -x], 1).reshape(-1, 8)[:, :4],
-    "an ensemble": lambda x: jax.vmap(lambda w: jnp.tanh(x @ w))(jnp.arange(32.0).reshape(2, 4, 4) / 9).min(0),
+    "an ensemble": lambda x: jax.vmap(lambda w: jnp.tanh(x @ w))(jnp.arange(32.0).reshape(2, 4, 4) / 9).min(
+        0
+    ),
     "clipped": lambda x: jnp.clip(jax.lax.clamp(-0.5, x, 0.5) * 3 - 1, -1, 1),
     "along an axis": lambda x: jnp.take_along_axis(x, jnp.argmin(-x, -1, keepdims=True), -1) + x,
 }
@@ -233,7 +243,18 @@ def test_the_command(tmp_path, capsys):
     run = tmp_path / "run"
     assert cli.main(shlex_train(run)) == 0
     file = tmp_path / "policy.onnx"
-    command = ["export", str(run), "--out", str(file), "--act", "argmax", "--candidates", "3", "--member", "1"]
+    command = [
+        "export",
+        str(run),
+        "--out",
+        str(file),
+        "--act",
+        "argmax",
+        "--candidates",
+        "3",
+        "--member",
+        "1",
+    ]
     assert cli.main(command) == 0
     assert "random observations; draw noise: normal [3, 'batch', 2]" in capsys.readouterr().out
     assert json.loads(Path(f"{file}.json").read_text())["member"] == {"seed": 1}
@@ -244,5 +265,3 @@ def shlex_train(run):
     agent = ["--agent.hidden", "8", "8", "--agent.sampling-steps", "2"]
     sizes = ["--steps", "2", "--seeds", "2", "--batch-size", "4", "--eval-episodes", "0"]
     return ["train", "gtp", "--data", "toy:multigoal", "--out", str(run), *sizes, *agent]
-
-

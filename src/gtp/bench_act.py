@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import itertools
 import os
 import platform
 import tempfile
@@ -176,8 +177,10 @@ def plain_layers(obs: int, action: int, hidden: tuple[int, ...]) -> tuple[Layers
 
     def layers(inputs: int, outputs: int) -> Layers:
         sizes = [inputs, *hidden, outputs]
-        shapes = zip(sizes[:-1], sizes[1:], strict=True)
-        return [(rng.normal(size=s).astype(np.float32) / s[0] ** 0.5, np.zeros(s[1], np.float32)) for s in shapes]
+        shapes = itertools.pairwise(sizes)
+        return [
+            (rng.normal(size=s).astype(np.float32) / s[0] ** 0.5, np.zeros(s[1], np.float32)) for s in shapes
+        ]
 
     return layers(obs + action + TIME, action), [layers(obs + action, 1) for _ in range(2)]
 

@@ -36,8 +36,8 @@ def export(pi: Policy, out: str | Path, format: Format, acting: Acting, member: 
     Args:
         pi: the policy, as `gtp.load` gives it.
         out: file to write; it must not exist.
-        format: `onnx`, or `jax` for a serialised `jax.export`. What the file says of itself lies beside it, in
-            OUT.json: `jax.export` has no place for it, and the JavaScript runtime does not read ONNX's.
+        format: `onnx`, or `jax` for a serialised `jax.export`. What the file says of itself also lies beside
+            it, in OUT.json: `jax.export` has no place for it, and JavaScript's runtime cannot read ONNX's.
         acting: the rule to act by, and K.
         member: whose parameters.
     """
@@ -156,7 +156,7 @@ def runner(out: Path, format: Format) -> Callable[..., np.ndarray] | None:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    loaded = onnxruntime.InferenceSession(str(out), options, providers=["CPUExecutionProvider"])
+    loaded: Any = onnxruntime.InferenceSession(str(out), options, providers=["CPUExecutionProvider"])
     names = [i.name for i in loaded.get_inputs()]
     # An agent without noise may still be handed some.
     return lambda *args: loaded.run(None, dict(zip(names, args, strict=False)))[0]
