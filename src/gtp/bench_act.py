@@ -6,7 +6,9 @@ that a user would call: random draw, normaliser, K steps, bounds, and a numpy ar
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import itertools
 import os
 import platform
 import tempfile
@@ -175,8 +177,10 @@ def plain_layers(obs: int, action: int, hidden: tuple[int, ...]) -> tuple[Layers
 
     def layers(inputs: int, outputs: int) -> Layers:
         sizes = [inputs, *hidden, outputs]
-        shapes = zip(sizes[:-1], sizes[1:], strict=True)
-        return [(rng.normal(size=s).astype(np.float32) / s[0] ** 0.5, np.zeros(s[1], np.float32)) for s in shapes]
+        shapes = itertools.pairwise(sizes)
+        return [
+            (rng.normal(size=s).astype(np.float32) / s[0] ** 0.5, np.zeros(s[1], np.float32)) for s in shapes
+        ]
 
     return layers(obs + action + TIME, action), [layers(obs + action, 1) for _ in range(2)]
 
@@ -258,7 +262,6 @@ def processor() -> str:
 
 def versions() -> str:
     """What was measured, by name and version."""
-    from importlib.metadata import version
-
     names = [n for n in ("gtp", "jax", "numpy", "onnxruntime", "torch") if importlib.util.find_spec(n)]
-    return ", ".join([*(f"{n} {version(n)}" for n in names), f"Python {platform.python_version()}"])
+    numbers = [f"{n} {importlib.import_module(n).__version__}" for n in names]
+    return ", ".join([*numbers, f"Python {platform.python_version()}"])

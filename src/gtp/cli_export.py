@@ -16,7 +16,7 @@ class Export:
     out: Path
     """File to write; nothing is overwritten."""
     format: Literal["onnx", "jax"] = "onnx"
-    """ONNX for any runtime, or a serialised jax.export (with its description in OUT.json)."""
+    """ONNX for any runtime, or a serialised jax.export; OUT.json says what is in it."""
     sampling_steps: int | None = None
     """K; by default the agent's own."""
     act: Literal["single", "argmax", "softmax"] = "single"

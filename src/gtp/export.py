@@ -36,13 +36,14 @@ def export(pi: Policy, out: str | Path, format: Format, acting: Acting, member: 
     Args:
         pi: the policy, as `gtp.load` gives it.
         out: file to write; it must not exist.
-        format: `onnx`, or `jax` for a serialised `jax.export` with its description beside it in OUT.json.
+        format: `onnx`, or `jax` for a serialised `jax.export`. What the file says of itself also lies beside
+            it, in OUT.json: `jax.export` has no place for it, and JavaScript's runtime cannot read ONNX's.
         acting: the rule to act by, and K.
         member: whose parameters.
     """
     out = Path(out)
     beside = out.with_name(out.name + ".json")
-    for path in (out, beside) if format == "jax" else (out,):
+    for path in (out, beside):
         if path.exists():
             raise UserError(f"{path} exists already; name another file")
     if not 0 <= member < len(pi.about["members"]):
@@ -54,8 +55,7 @@ def export(pi: Policy, out: str | Path, format: Format, acting: Acting, member: 
     inputs = noise_names(draws)
     about = describe(pi, acting, member, dict(zip(inputs, draws, strict=True)))
     content = (as_onnx if format == "onnx" else as_jax)(traced, draws, about)
-    if format == "jax":
-        write(beside, json.dumps(about, indent=2).encode())
+    write(beside, (json.dumps(about, indent=2) + "\n").encode())
     write(out, content)
     return about | {"bytes": len(content)}
 
@@ -156,7 +156,7 @@ def runner(out: Path, format: Format) -> Callable[..., np.ndarray] | None:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    loaded = onnxruntime.InferenceSession(str(out), options, providers=["CPUExecutionProvider"])
+    loaded: Any = onnxruntime.InferenceSession(str(out), options, providers=["CPUExecutionProvider"])
     names = [i.name for i in loaded.get_inputs()]
     # An agent without noise may still be handed some.
     return lambda *args: loaded.run(None, dict(zip(names, args, strict=False)))[0]

@@ -9,6 +9,7 @@ tried wrote graphs twice as slow.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ from gtp import nn
 from gtp.errors import UserError
 
 OPSET = 18
+ONE, NONE = np.ones(()), np.zeros(())
 
 Shape = tuple[Any, ...]
 """Sizes of axes; a size known only when the file runs is a string."""
@@ -113,7 +115,7 @@ def to_onnx(
     writer = _Writer()
     for variable, name in zip(graph.inputs, inputs, strict=True):
         shape = _strip(_shape(variable))
-        writer.values[variable] = Sum((Term(Tensor(name, shape), np.float64(1)),), np.float64(0))
+        writer.values[variable] = Sum((Term(Tensor(name, shape), ONE),), NONE)
     writer.batch_of = inputs[0]
     for variable, value in graph.constants.items():
         writer.values[variable] = _constant(value)
@@ -171,7 +173,9 @@ class _Writer:
     def store(self, array: Any) -> Tensor:
         """A constant in the file, once however often it is used."""
         array = np.asarray(array)
-        kind = np.float32 if array.dtype.kind == "f" else np.int64 if array.dtype.kind in "iu" else array.dtype
+        kind = (
+            np.float32 if array.dtype.kind == "f" else np.int64 if array.dtype.kind in "iu" else array.dtype
+        )
         array = np.ascontiguousarray(array, kind).reshape(array.shape)
         key = array.dtype.str, array.shape, array.tobytes()
         if key not in self.initialisers:
@@ -221,7 +225,7 @@ class _Writer:
             return value
         if len(value.terms) == 1 and not value.terms[0].is_matrix:
             return value
-        return Sum(_plain(self.tensor(Sum(value.terms, np.float64(0)))).terms, value.constant)
+        return Sum(_plain(self.tensor(Sum(value.terms, NONE))).terms, value.constant)
 
     def join(self, value: Joined) -> Tensor:
         rank = len(value.shapes[0])
@@ -237,9 +241,7 @@ class _Writer:
         missing = rank - len(x.shape)
         if missing <= 0:
             return x
-        return self.emit(
-            "Unsqueeze", [x, self.store(np.arange(missing))], (*[1] * missing, *x.shape)
-        )
+        return self.emit("Unsqueeze", [x, self.store(np.arange(missing))], (*[1] * missing, *x.shape))
 
     def full(self, value: Sum | Joined, shape: Shape) -> Tensor:
         """A tensor of exactly this shape."""
@@ -276,7 +278,9 @@ class _Writer:
     # Reading ---------------------------------------------------------------------------------------------
 
     def convert(self, op: Operation) -> list[Sum | Joined]:
-        values = [_constant(a.val) if isinstance(a, Literal) else self.values[a] for a in op.inputs]
+        values: list[Any] = [
+            _constant(a.val) if isinstance(a, Literal) else self.values[a] for a in op.inputs
+        ]
         shapes, target = [_shape(a) for a in op.inputs], _shape(op.outputs[0])
         name = {"add_any": "add", "split": "split_"}.get(op.name, op.name)
         if name in SAME:
@@ -291,13 +295,17 @@ class _Writer:
         if name in UNARY:
             kind, function = UNARY[name]
             (x,) = values
-            return [_constant(function(x.constant)) if _known(x) else _plain(self.elementwise(kind, self.tensor(x)))]
+            return [
+                _constant(function(x.constant))
+                if _known(x)
+                else _plain(self.elementwise(kind, self.tensor(x)))
+            ]
         if name in BINARY:
             return [self.binary(*BINARY[name], *values)]
         if name in REDUCTIONS:
             return [self.reduce(REDUCTIONS[name], op.params["axes"], values[0], shapes[0], target)]
         raise UserError(
-            f"this policy computes {op.name}, which export to ONNX does not know; --format jax knows everything"
+            f"this policy computes {op.name}, which export to ONNX does not know; --format jax knows it"
         )
 
     def binary(self, kind: str, function: Callable[..., Any], x: Any, y: Any) -> Sum:
@@ -324,10 +332,10 @@ class _Writer:
         return Sum(tuple(terms.values()), x.constant + y.constant)
 
     def do_sub(self, params: Any, values: Any, shapes: Any, target: Shape) -> Sum:
-        return self.do_add(params, [values[0], self.scale(values[1], np.float64(-1))], shapes, target)
+        return self.do_add(params, [values[0], self.scale(values[1], -ONE)], shapes, target)
 
     def do_neg(self, params: Any, values: Any, shapes: Any, target: Shape) -> Sum:
-        return self.scale(values[0], np.float64(-1))
+        return self.scale(values[0], -ONE)
 
     def do_mul(self, params: Any, values: Any, shapes: Any, target: Shape) -> Sum:
         x, y = values[::-1] if _known(values[0]) else values
@@ -359,9 +367,10 @@ class _Writer:
         if _known(w) and not (left_batch or right_batch) and tuple(left) == (len(shapes[0]) - 1,):
             matrix = np.moveaxis(np.broadcast_to(w.constant, shapes[1]), right[0], 0)
             return self.times_matrix(x, matrix.reshape(matrix.shape[0], -1), matrix.shape[1:])
-        if _known(w) and tuple(left_batch) == tuple(right_batch) == (0,) and len(shapes[1]) == 3:
-            if tuple(left) == (len(shapes[0]) - 1,):
-                return self.times_matrices(x, np.broadcast_to(w.constant, shapes[1]), right[0], shapes[0], target)
+        ensemble = tuple(left_batch) == tuple(right_batch) == (0,) and len(shapes[1]) == 3
+        if _known(w) and ensemble and tuple(left) == (len(shapes[0]) - 1,):
+            matrices = np.broadcast_to(w.constant, shapes[1])
+            return self.times_matrices(x, matrices, right[0], shapes[0], target)
         letters = iter("abcdefghijklmnopqrstuvwxyz")
         one = [next(letters) for _ in shapes[0]]
         two = [next(letters) for _ in shapes[1]]
@@ -374,7 +383,7 @@ class _Writer:
         return _plain(self.emit("Einsum", operands, target, equation=equation))
 
     def times_matrix(self, x: Any, matrix: np.ndarray, free: Shape) -> Sum:
-        """x @ matrix on the last axis."""
+        """X @ matrix on the last axis."""
         if _known(x):
             row = np.broadcast_to(x.constant, (*x.constant.shape[:-1], matrix.shape[0]))
             return _constant((row @ matrix).reshape(*row.shape[:-1], *free))
@@ -387,7 +396,7 @@ class _Writer:
         rows = np.broadcast_to(factor, matrix.shape[:1])[:, None]
         product = Sum(
             (Term(tensor, rows * matrix, True),),
-            np.broadcast_to(x.constant, matrix.shape[:1]) @ matrix if np.any(x.constant) else np.float64(0),
+            np.broadcast_to(x.constant, matrix.shape[:1]) @ matrix if np.any(x.constant) else NONE,
         )
         if len(free) == 1:
             return product
@@ -398,7 +407,13 @@ class _Writer:
         """The members of an ensemble, each with a matrix of its own; rows are made one axis for speed."""
         weights = np.moveaxis(matrices, axis, 1)
         rows = shape[1:-1]
-        flat = rows[0] if len(rows) == 1 else "rows" if any(isinstance(d, str) for d in rows) else int(np.prod(rows))
+        flat = (
+            rows[0]
+            if len(rows) == 1
+            else "rows"
+            if any(isinstance(d, str) for d in rows)
+            else int(np.prod(rows))
+        )
         y = self.reshape(self.full(x, shape), (shape[0], flat, shape[-1]))
         y = self.emit("MatMul", [y, self.store(weights)], (shape[0], flat, weights.shape[-1]))
         return _plain(self.reshape(y, target))
@@ -406,8 +421,8 @@ class _Writer:
     # Functions -------------------------------------------------------------------------------------------
 
     def do_mish(self, params: Any, values: Any, shapes: Any, target: Shape) -> Sum:
-        """−u·tanh(−ln σ(u)) with u = −x, whose sign the Gemm before takes; the shortest form, by measurement."""
-        u = self.tensor(self.scale(values[0], np.float64(-1)))
+        """u·tanh(ln σ(u)) with u = −x, whose sign the Gemm before takes: the fastest form we measured."""
+        u = self.tensor(self.scale(values[0], -ONE))
         logarithm = self.elementwise("Log", self.elementwise("Sigmoid", u))
         return _plain(self.elementwise("Mul", u, self.elementwise("Tanh", logarithm)))
 
@@ -431,12 +446,14 @@ class _Writer:
     def do_log1p(self, params: Any, values: Any, shapes: Any, target: Shape) -> Sum:
         if _known(values[0]):
             return _constant(np.log1p(values[0].constant))
-        return _plain(self.elementwise("Log", self.tensor(self.do_add({}, [values[0], _constant(1.0)], shapes, target))))
+        return _plain(
+            self.elementwise("Log", self.tensor(self.do_add({}, [values[0], _constant(1.0)], shapes, target)))
+        )
 
     def do_expm1(self, params: Any, values: Any, shapes: Any, target: Shape) -> Sum:
         if _known(values[0]):
             return _constant(np.expm1(values[0].constant))
-        return Sum(_plain(self.elementwise("Exp", self.tensor(values[0]))).terms, np.float64(-1))
+        return Sum(_plain(self.elementwise("Exp", self.tensor(values[0]))).terms, -ONE)
 
     def do_is_finite(self, params: Any, values: Any, shapes: Any, target: Shape) -> Sum:
         if _known(values[0]):
@@ -447,7 +464,11 @@ class _Writer:
 
     def do_ne(self, params: Any, values: Any, shapes: Any, target: Shape) -> Sum:
         equal = self.binary("Equal", np.equal, *values)
-        return _constant(~equal.constant) if _known(equal) else _plain(self.elementwise("Not", self.tensor(equal)))
+        return (
+            _constant(~equal.constant)
+            if _known(equal)
+            else _plain(self.elementwise("Not", self.tensor(equal)))
+        )
 
     def do_select_n(self, params: Any, values: Any, shapes: Any, target: Shape) -> Any:
         which, *cases = values
@@ -469,12 +490,18 @@ class _Writer:
             return _constant(x.constant.astype(params["new_dtype"]))
         if params.get("old_kind") == kind:
             return x
-        to = {"f": TensorProto.FLOAT, "i": TensorProto.INT64, "u": TensorProto.INT64, "b": TensorProto.BOOL}[kind]
+        to = {"f": TensorProto.FLOAT, "i": TensorProto.INT64, "u": TensorProto.INT64, "b": TensorProto.BOOL}[
+            kind
+        ]
         return _plain(self.elementwise("Cast", self.tensor(x), to=to))
 
-    def do_argmax(self, params: Any, values: Any, shapes: Any, target: Shape) -> Sum:
+    def do_argmax(self, params: Any, values: Any, shapes: Any, target: Shape, kind: str = "ArgMax") -> Sum:
         (axis,) = params["axes"]
-        return _plain(self.emit("ArgMax", [self.full(values[0], shapes[0])], target, axis=int(axis), keepdims=0))
+        x = self.full(values[0], shapes[0])
+        return _plain(self.emit(kind, [x], target, axis=int(axis), keepdims=0))
+
+    def do_argmin(self, params: Any, values: Any, shapes: Any, target: Shape) -> Sum:
+        return self.do_argmax(params, values, shapes, target, "ArgMin")
 
     def do_conv_general_dilated(self, params: Any, values: Any, shapes: Any, target: Shape) -> Sum:
         spec = params["dimension_numbers"]
@@ -492,7 +519,7 @@ class _Writer:
             dilations=list(params["rhs_dilation"]),
             group=params["feature_group_count"],
         )
-        return _plain(self.transpose(y, np.argsort(spec.out_spec)))
+        return _plain(self.transpose(y, np.argsort(spec.out_spec).tolist()))
 
     def do_reduce_window_max(self, params: Any, values: Any, shapes: Any, target: Shape) -> Sum:
         window, strides, padding = (params[k] for k in ("window_dimensions", "window_strides", "padding"))
@@ -508,7 +535,7 @@ class _Writer:
             strides=list(strides[1:3]),
             pads=[*low, *high],
         )
-        return _plain(self.transpose(y, np.argsort(order)))
+        return _plain(self.transpose(y, np.argsort(order).tolist()))
 
     # Shapes ----------------------------------------------------------------------------------------------
 
@@ -569,14 +596,16 @@ class _Writer:
                 for a, s in zip(arrays, shapes, strict=True)
             ]
             common = np.broadcast_shapes(*([*a.shape[:axis], 1, *a.shape[axis + 1 :]] for a in arrays))
-            arrays = [np.broadcast_to(a, [*common[:axis], a.shape[axis], *common[axis + 1 :]]) for a in arrays]
+            arrays = [
+                np.broadcast_to(a, [*common[:axis], a.shape[axis], *common[axis + 1 :]]) for a in arrays
+            ]
             return _constant(np.concatenate(arrays, axis))
         joined = Joined([], [], axis)
         for value, shape in zip(values, shapes, strict=True):
             if isinstance(value, Joined) and value.axis == axis:
                 joined = Joined(joined.parts + value.parts, joined.shapes + value.shapes, axis)
             else:
-                part = self.settle(value) if isinstance(value, Sum) else _plain(self.tensor(value))
+                part: Any = self.settle(value) if isinstance(value, Sum) else _plain(self.tensor(value))
                 joined = Joined([*joined.parts, part], [*joined.shapes, shape], axis)
         return joined
 
@@ -618,7 +647,7 @@ class _Writer:
     def do_slice(self, params: Any, values: Any, shapes: Any, target: Shape) -> Any:
         x, shape = values[0], list(shapes[0])
         steps = params["strides"] or [1] * len(shape)
-        ends = [d if isinstance(d, int) else str(d) for d in params["limit_indices"]]
+        ends: list[Any] = [d if isinstance(d, int) else str(d) for d in params["limit_indices"]]
         for axis, (start, stop, step) in enumerate(zip(params["start_indices"], ends, steps, strict=True)):
             if (start, stop, step) != (0, shape[axis], 1):
                 x = self.cut(x, tuple(shape), axis, start, stop, step)
@@ -629,7 +658,7 @@ class _Writer:
         axis, edges = op.params["axis"], np.cumsum([0, *op.params["sizes"]])
         x = self.settle(x)
         x = x if _known(x) else _plain(self.tensor(x))
-        return [self.cut(x, shape, axis, int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        return [self.cut(x, shape, axis, int(a), int(b)) for a, b in itertools.pairwise(edges)]
 
     def do_dynamic_slice(self, params: Any, values: Any, shapes: Any, target: Shape) -> Any:
         x, *starts = values
@@ -663,7 +692,9 @@ class _Writer:
             for i, j in enumerate(rows):
                 spread[j] = where.shape[i]
             place = self.full(_plain(self.reshape(where, tuple(spread))), target)
-            return _plain(self.emit("GatherElements", [self.full(x, shapes[0]), place], target, axis=int(axes[0])))
+            return _plain(
+                self.emit("GatherElements", [self.full(x, shapes[0]), place], target, axis=int(axes[0]))
+            )
         raise UserError("export to ONNX knows indexing at fixed places and take_along_axis, not this gather")
 
 
@@ -704,7 +735,7 @@ def _match(pattern: graphs.Graph, window: list[Any]) -> Any:
 
 
 def _plain(tensor: Tensor) -> Sum:
-    return Sum((Term(tensor, np.float64(1)),), np.float64(0))
+    return Sum((Term(tensor, ONE),), NONE)
 
 
 def _constant(value: Any) -> Sum:

@@ -27,8 +27,8 @@ from gtp.types import Acting, Agent, Transition
 
 SINGLE = Acting()
 
-ONE_THREAD = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_prefer_vector_width": 512}
-"""Compiler options for one observation: handing a small matrix to another thread takes longer than using it."""
+ONE_THREAD: dict[str, Any] = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_prefer_vector_width": 512}
+"""Compiler options for one observation: handing a small matrix to another thread costs more than using it."""
 
 
 def check_acting(acting: Acting, rules: tuple[str, ...]) -> Acting:
@@ -172,7 +172,8 @@ class Policy:
             return np.asarray(self._single[acting, member](obs, draw))
         if obs.shape[1:] != self.obs_shape:
             raise UserError(f"observations of shape {obs.shape} do not fit this policy's {self.obs_shape}")
-        return np.asarray(self.for_member(acting, member)(obs, jax.random.wrap_key_data(draw[:-1]), draw[-1]))
+        run, words = self.for_member(acting, member), jnp.asarray(draw[:-1])
+        return np.asarray(run(obs, jax.random.wrap_key_data(words), draw[-1]))
 
 
 def save(folder: Path, params: Any, about: dict[str, Any]) -> None:
