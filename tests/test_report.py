@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 import browser
-from gtp import cli, logs, policy, report, report_charts
+from gtp import cli, logs, policy, published, report, report_charts
 from gtp import run as runs
 from gtp.agents import gtp as gtp_agent
 from gtp.errors import UserError
-from gtp.types import Acting
 
 RESULTS = Path(__file__).parents[1] / "results" / "hopper-medium-200k"
 ROW = {
@@ -94,7 +93,9 @@ def test_methods_are_named_as_briefly_as_tells_them_apart(tmp_path):
     assert labels(default=[{}], expectile=[{}]) == ["gtp · default", "gtp · expectile"]
     # The same settings on another task are the same method.
     assert labels(hopper=[{}], walker=[{"data": "d4rl:walker2d-medium-v2"}]) == ["gtp", "gtp"]
-    assert labels(a__rows=[{}], b__rows=[{}]) == ["gtp · a/rows", "gtp · b/rows"]
+    assert labels(a__rows=[{}], b__rows=[{}]) == ["gtp · a", "gtp · b"]
+    both = labels(a__x=[{}], a__y=[{}], b__x=[{}])
+    assert both == ["gtp · a/x", "gtp · a/y", "gtp · b/x"]
 
 
 def test_the_table_of_results_comes_out_of_their_rows():
@@ -112,6 +113,29 @@ def test_eta_zero_is_compared_with_behaviour_cloning(tmp_path):
     made = gathered(path)
     beside = {x.method.variant: {s.score for s in report.published_beside(made, x)} for x in made.lines}
     assert beside == {"": {90.3}, "eta=0": {83.7}}
+
+
+@pytest.mark.parametrize(
+    ("agent", "options", "name"),
+    [
+        ("gtp", {"eta": 0.0, "q_weight": 0.01}, "gtp_bc"),
+        ("gtp", {"eta": 1.0, "q_weight": 0.01}, "gtp"),
+        ("diffusion_ql", {"q_weight": 0.0}, "diffusion_bc"),
+        ("consistency_ac", {"q_weight": 0.0}, "consistency_bc"),
+        ("td3_bc", {}, "td3_bc"),
+    ],
+)
+def test_clones_go_by_the_names_of_the_papers_table(agent, options, name):
+    source = report.Source(Path("run"), "run", [], "", {"config": options, "settings": {}})
+    assert report.published_name(report.Method(agent, "", source.identity), [source]) == name
+    assert name in {score.agent for score in published.scores()}
+
+
+def test_latencies_come_in_microseconds(tmp_path):
+    (tmp_path / "cost.csv").write_text("agent,sampling_steps,action_ms\ngtp,2,0.5\n")
+    (source,) = report.read([tmp_path / "cost.csv"])
+    assert source.latency
+    assert source.rows[0]["microseconds"] == "500.0"
 
 
 def test_returns_are_never_put_beside_published_scores(tmp_path):
@@ -163,17 +187,26 @@ def run(tmp_path_factory):
     rng, shapes = np.random.default_rng(0), policy.template(agent, begun.about()).params
     params = jax.tree.map(lambda x: rng.uniform(0.1, 0.3, x.shape).astype(x.dtype), shapes)
     policy.save(folder / "policy", params, begun.about() | {"step": 40})
-    pi = policy.load(folder)
     for step in (20, 40):
-        values = (
-            {"weight_ess": rng.uniform(50, 90), "q_mean": rng.normal(), "actor_loss": 1.0} for _ in labels
-        )
-        logs.append(
-            folder / "metrics.csv", [{"step": step} | x | y for x, y in zip(labels, values, strict=True)]
-        )
-        for way in (Acting(), Acting(sampling_steps=1)) if step == 40 else (Acting(),):
-            rows = runs.score(pi.with_params(pi.params, step), begun.env, 3, list(range(len(labels))), [way])
-            logs.append(folder / "eval.csv", rows)
+        values = [{"weight_ess": rng.uniform(50, 90), "q_mean": rng.normal(), "loss": 1.0} for _ in labels]
+        rows = [{"step": step} | x | y for x, y in zip(labels, values, strict=True)]
+        logs.append(folder / "metrics.csv", rows)
+    for steps in ("2", "1"):
+        play = [
+            "eval",
+            str(folder),
+            "--episodes",
+            "3",
+            "--act",
+            "single",
+            "--sampling-steps",
+            steps,
+            "--save",
+        ]
+        assert cli.main(play) == 0
+        earlier = [row | {"step": "20", "return": "-30.0"} for row in logs.read(folder / "eval.csv")]
+        if steps == "2":
+            logs.append(folder / "eval.csv", earlier)
     return folder
 
 
@@ -338,6 +371,34 @@ def test_a_run_without_episodes_still_shows_its_training(run, tmp_path):
     assert "There are no episodes here" in text
     assert "Effective sample size of the weights" in text
     assert "the run has no policy yet" in text
+
+
+def test_scores_from_data_alone_have_their_table(run, tmp_path):
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    (bare / "config.json").write_bytes((run / "config.json").read_bytes())
+    columns = {
+        "agent": "gtp",
+        "data": "toy:multigoal",
+        "on": "held-out episodes",
+        "step": 40,
+        "act": "single",
+    }
+    columns |= {"weights": "online", "candidates": 1, "sampling_steps": 2, "score": "energy_score"}
+    rows = [
+        columns | {"seed": seed, "value": value, "variant": variant}
+        for variant, values in (("eta=1", (0.25, 0.75)), ("eta=0", (3, 5)))
+        for seed, value in enumerate(values)
+    ]
+    logs.append(bare / "offline.csv", rows)
+    assert cli.main(["report", str(bare), "--out", str(tmp_path / "out")]) == 0
+    text = (tmp_path / "out" / "index.html").read_text()
+    table = text.split("Scores without an environment</h2>")[1].split("</section>")[0]
+    cells = re.findall(r">([\d.]+) <span class=\"pm\">± ([\d.]+)</span>", table)
+    assert cells == [("0.5", "0.3536"), ("4", "1.414")]
+    (bare / "offline.csv").write_text((bare / "offline.csv").read_text().replace(",0.25", ",low"))
+    with pytest.raises(UserError, match="line 2: value is 'low'"):
+        report.read([bare])
 
 
 def test_broken_metrics_are_a_sentence(run, tmp_path):

@@ -16,6 +16,7 @@ import io
 import json
 import math
 import os
+import re
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -29,9 +30,12 @@ import numpy as np
 from gtp import logs, published, stats
 from gtp.errors import UserError
 
-EPISODE_COLUMNS = ("agent", "data", "env", "physics", "seed", "step", "weights", "act", "candidates")
-LATENCY_COLUMNS = ("agent", "sampling_steps", "microseconds")
-"""A csv with these holds measured latencies, one row each; `candidates` and `device` may be there."""
+EPISODE_COLUMNS = (
+    "agent", "data", "env", "physics", "seed", "step", "weights", "act", "candidates", "return",
+)  # fmt: skip
+LATENCY_COLUMNS = {"microseconds": 1.0, "action_ms": 1000.0}
+"""A csv with `agent`, `sampling_steps` and one of these holds latencies; more columns may be there."""
+OFFLINE_COLUMNS = ("agent", "seed", "step", "act", "candidates", "sampling_steps", "weights", "variant", "on")
 
 
 class Task(NamedTuple):
@@ -85,6 +89,8 @@ class Source:
     """Of the file of rows; empty where a run has none."""
     config: dict[str, Any] | None = None
     metrics: list[dict[str, str]] = field(default_factory=list)
+    offline: list[dict[str, str]] = field(default_factory=list)
+    """Scores from data alone, one row each."""
     latency: bool = False
 
     @property
@@ -264,6 +270,7 @@ def read_run(folder: Path) -> Source:
         _sha256(file) if file.exists() else "",
         config,
         _metrics(metrics, config) if metrics.exists() else [],
+        _offline(folder / "offline.csv"),
     )
 
 
@@ -282,6 +289,20 @@ def _describes_a_run(config: Any) -> bool:
         and all(isinstance(part, dict) for part in dicts)
         and len(config["members"]) > 0
     )
+
+
+def _offline(path: Path) -> list[dict[str, str]]:
+    """The rows of offline.csv, checked; a missing file has none."""
+    rows = _csv(path)
+    for number, row in enumerate(rows, 2):
+        for column in (*OFFLINE_COLUMNS, "score", "value"):
+            if column not in row:
+                raise UserError(f"{path} has no column {column}")
+        for column in ("seed", "step", "candidates"):
+            if not row[column].isdecimal():
+                raise UserError(f"{path}, line {number}: {column} is {row[column]!r}, not a whole number")
+        _number(path, number, row, "value")
+    return rows
 
 
 def _metrics(path: Path, config: dict[str, Any]) -> list[dict[str, str]]:
@@ -305,9 +326,11 @@ def read_rows(path: Path) -> Source | None:
     columns = set(rows[0]) if rows else set()
     if set(EPISODE_COLUMNS) <= columns:
         return Source(path, path.stem, _episodes(path, rows), _sha256(path))
-    if set(LATENCY_COLUMNS) <= columns:
+    unit = next((name for name in LATENCY_COLUMNS if name in columns), "")
+    if unit and {"agent", "sampling_steps"} <= columns:
         for number, row in enumerate(rows, 2):
-            _number(path, number, row, "microseconds")
+            _number(path, number, row, unit)
+            row["microseconds"] = repr(float(row[unit]) * LATENCY_COLUMNS[unit])
         return Source(path, path.stem, rows, _sha256(path), latency=True)
     return None
 
@@ -326,7 +349,7 @@ def _sha256(path: Path) -> str:
 def _episodes(path: Path, rows: list[dict[str, str]]) -> list[dict[str, str]]:
     """The rows of a file of episodes, checked, the optional columns filled in."""
     for number, row in enumerate(rows, 2):
-        for column in (*EPISODE_COLUMNS, "return"):
+        for column in EPISODE_COLUMNS:
             if column not in row:
                 raise UserError(f"{path} has no column {column}")
         for column in ("seed", "step", "candidates"):
@@ -390,8 +413,10 @@ def _labels(sources: list[Source], lines: list[Line]) -> dict[Method, str]:
             first.setdefault(method, source)
 
     def name(method: Method, depth: int) -> str:
-        path = first[method].path.resolve()
-        source = "/".join([*path.parts[1 - depth : -1], first[method].name][-depth:] if depth else [])
+        folders, own = first[method].path.resolve().parts[:-1], first[method].name
+        # Nothing, the source's own name, its folder's, both, and then more of the path.
+        choices = ["", own, folders[-1], *("/".join([*folders[-n:], own]) for n in range(1, 8))]
+        source = choices[depth]
         parts = [method.agent] if source in ("", method.agent) else [method.agent, source]
         return " · ".join(parts) + (f" ({method.variant})" if method.variant else "")
 
@@ -403,7 +428,7 @@ def _labels(sources: list[Source], lines: list[Line]) -> dict[Method, str]:
     for agent in {method.agent for method in where}:
         methods = [m for m in where if m.agent == agent]
         # As little of the path as tells the settings apart.
-        depth = next((d for d in range(8) if not ambiguous(methods, d)), 8)
+        depth = next((d for d in range(9) if not ambiguous(methods, d)), 9)
         named |= {m: name(m, depth) for m in methods}
     return named
 
@@ -419,13 +444,12 @@ def variants(source: Source) -> list[str]:
 
 
 def published_name(method: Method, sources: list[Source]) -> str:
-    """The name under which others publish a method: weights with temperature η = 0 are behaviour cloning."""
+    """The name under which others publish a method: one whose critic has no say in the actor is a clone."""
     configs = [s.config["config"] for s in sources if s.config and s.identity == method.identity]
-    eta = configs[0].get("eta") if configs and isinstance(configs[0], dict) else None
-    swept = dict(part.split("=", 1) for part in method.variant.split() if "=" in part)
-    if "eta" in swept:
-        eta = float(swept["eta"])
-    return f"{method.agent}_bc" if eta == 0 else method.agent
+    settings = {key: str(value) for key, value in (configs[0] if configs else {}).items()}
+    settings |= dict(part.split("=", 1) for part in method.variant.split() if "=" in part)
+    cloned = any(settings.get(name) in ("0", "0.0") for name in ("eta", "q_weight"))
+    return re.sub(r"_(ql|ac)$", "", method.agent) + "_bc" if cloned else method.agent
 
 
 def published_beside(report: Report, line: Line) -> list[published.Score]:

@@ -20,6 +20,7 @@ from gtp.report import (
     Report,
     Source,
     Task,
+    Way,
     aggregate_lines,
     published_beside,
     variants,
@@ -34,6 +35,7 @@ from gtp.report_charts import (
     interval_bar,
     limits,
     line_chart,
+    number,
 )
 from gtp.report_policy import SAMPLES, Looks
 
@@ -76,6 +78,7 @@ def page(report: Report, looks: Looks) -> str:
         ("curves", "Learning curves", curves(report)),
         ("steps", "Sampling steps K", sampling_steps(report)),
         ("training", "Training", training(report)),
+        ("offline", "Scores without an environment", offline(report)),
         ("policies", "What the policies do", policies(report, looks)),
         ("meaning", "What each number is", meaning(report)),
         ("settings", "Run configurations", settings(report)),
@@ -571,6 +574,61 @@ def training(report: Report) -> str:
             f'<details><summary>All other metrics</summary><div class="charts small">{others}</div></details>'
         )
     return text
+
+
+def offline(report: Report) -> str:
+    """What runs were found to be worth from data alone, a table for each dataset."""
+    tables: dict[str, dict[tuple[str, str, str], dict[str, list[float]]]] = defaultdict(
+        lambda: defaultdict(lambda: defaultdict(list))
+    )
+    files: dict[tuple[str, str, str], tuple[int, Source]] = {}
+    for place, source in enumerate(report.sources):
+        last = max((int(row["step"]) for row in source.offline), default=0)
+        for row in source.offline:
+            if int(row["step"]) != last:
+                continue
+            method = Method(row["agent"], row["variant"], source.identity)
+            label = report.labels.get(method, row["agent"])
+            way = Way(int(row["candidates"]), row["act"], row["sampling_steps"], row["weights"]).text()
+            key = (label, way, row["on"])
+            tables[str((source.config or {})["data"]["name"])][key][row["score"]].append(float(row["value"]))
+            files[key] = (place, source)
+    text = ""
+    for data, lines in tables.items():
+        names = list(dict.fromkeys(name for scores in lines.values() for name in scores))
+        body = ""
+        for key, scores in lines.items():
+            label, way, on = key
+            place, source = files[key]
+            known = label in report.labels.values()
+            dot = f'<span class="dot" style="background:{ink(report.colour(label) if known else 7)}"></span>'
+            body += (
+                f'<tr><td class="l who">{dot}{escape(label)}<small>{escape(way)}, {escape(on)}</small></td>'
+            )
+            for name in names:
+                if name not in scores:
+                    body += "<td>–</td>"
+                    continue
+                values = np.array(scores[name])
+                where = source.path / "offline.csv"
+                title = f"{name}: mean ± deviation over {len(values)} rows of {where}"
+                spread = f'<span class="pm">± {number(stats.std(values))}</span>' if len(values) > 1 else ""
+                shown = f"{number(float(values.mean()))} {spread}"
+                body += f'<td><a href="#rows-{place}" title="{escape(title)}">{shown}</a></td>'
+            body += "</tr>"
+        head = "".join(f"<th>{escape(name)}</th>" for name in names)
+        text += (
+            f"<h3>{escape(published.task_name(data))}</h3>"
+            f'<div class="scroll"><table><thead><tr><th class="l">method, and how it acts</th>{head}</tr>'
+            f"</thead><tbody>{body}</tbody></table></div>"
+        )
+    if not text:
+        return ""
+    return (
+        '<p class="soft">Taken from data alone at the end of each run; mean ± standard deviation over seeds. '
+        "The energy score is smallest for the best copy of the data; fqe, where it was asked for, ranks "
+        "policies best; a critic's opinion of its own policy (q_policy) ranks nothing by itself.</p>" + text
+    )
 
 
 def policies(report: Report, looks: Looks) -> str:
