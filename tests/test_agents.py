@@ -17,7 +17,11 @@ from gtp.types import Acting, State, Transition
 
 AGENTS = {name: agents.get(name) for name in agents.NAMES}
 SMALL = {"hidden": (8, 8)}
-TINY = {"gtp": {"sampling_steps": 2, "baseline_samples": 2, "levels_end": 40}}
+TINY = {
+    "gtp": {"sampling_steps": 2, "baseline_samples": 2, "levels_end": 40},
+    "cql": {"samples": 2, "critic_hidden": (8, 8)},
+    "onestep": {"baseline_samples": 2},
+}
 """What keeps an agent quick, beside its width."""
 ACTS_BY_ITS_MEAN = {"iql", "td3_bc", "rebrac", "awac", "xql", "cql", "onestep"}
 """Agents whose published way to act, our `single`, has no chance in it."""

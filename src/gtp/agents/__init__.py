@@ -12,6 +12,11 @@ NAMES = (
     "bc",
     "iql",
     "td3_bc",
+    "rebrac",
+    "awac",
+    "xql",
+    "cql",
+    "onestep",
 )
 
 

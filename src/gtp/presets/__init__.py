@@ -16,6 +16,34 @@ class Preset(NamedTuple):
     settings: dict[str, Any]
 
 
+LOCOMOTION = tuple(
+    f"{robot}-{data}-v2"
+    for data in ("medium", "medium-replay", "medium-expert")
+    for robot in ("halfcheetah", "hopper", "walker2d")
+)
+"""D4RL's nine locomotion tasks, in the order of published tables."""
+
+MAZES = tuple(
+    f"antmaze-{maze}"
+    for maze in ("umaze", "umaze-diverse", "medium-play", "medium-diverse", "large-play", "large-diverse")
+)
+"""D4RL's six mazes, without their version."""
+
+
+def tasks(agent: dict[str, Any], settings: dict[str, Any], names: tuple[str, ...]) -> dict[str, Preset]:
+    """The same overrides for several D4RL tasks."""
+    return {f"d4rl:{name}": Preset(agent, settings) for name in names}
+
+
+def mazes(version: str) -> tuple[str, ...]:
+    """The six mazes of a version, v0 or v2."""
+    return tuple(f"{maze}-{version}" for maze in MAZES)
+
+
+RUN = {"steps": 1_000_000, "eval_every": 50_000}
+"""A million updates, as nearly everyone's; the evaluations between are for the eye, the last one counts."""
+
+
 def presets(agent: str) -> dict[str, dict[str, Preset]]:
     """One agent's: preset -> data -> what it sets; empty where nothing was published."""
     name = f"gtp.presets.{agent}"
