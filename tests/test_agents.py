@@ -21,6 +21,8 @@ TINY = {
     "gtp": {"sampling_steps": 2, "baseline_samples": 2, "levels_end": 40},
     "diffusion_ql": {"sampling_steps": 2, "actor_target_every": 1, "actor_target_start": 0},
     "consistency_ac": {"levels_period": 30, "actor_target_every": 1, "actor_target_start": 0},
+    "cql": {"samples": 2, "critic_hidden": (8, 8)},
+    "onestep": {"baseline_samples": 2},
 }
 """What keeps an agent quick, beside its width."""
 ACTS_BY_ITS_MEAN = {"iql", "td3_bc", "rebrac", "awac", "xql", "cql", "onestep"}

@@ -350,7 +350,10 @@ class Gaussian(NamedTuple):
 
 
 class GaussianNetwork(eqx.Module):
-    """A Gaussian policy, its mean squashed to the action range; one deviation for all observations or each."""
+    """A Gaussian policy: its mean squashed to the action range, its deviation the same for all observations.
+
+    With `std_of_obs` the deviation depends on the observation as well.
+    """
 
     network: Network
     log_std: Array | None

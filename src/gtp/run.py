@@ -45,7 +45,8 @@ class Settings:
     data: str
     """SPEC of the data: toy:multigoal, d4rl:NAME, minari:NAME, ogbench:NAME, or a path to .npz or .hdf5."""
     reward: str = "none"
-    """Reward transform: none, minus_one, cql_antmaze, iql_locomotion, standardise."""
+    """Reward transform: none, minus_one, cql_antmaze, corl_cql_antmaze, rebrac_antmaze, iql_locomotion,
+    standardise."""
     steps: Count = 100_000
     """Updates in all."""
     batch_size: Count = 256

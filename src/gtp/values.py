@@ -63,8 +63,8 @@ def gumbel_loss(residual: Array, temperature: Array | float, clip: Array | float
 def conservative_gap(q: Array, elsewhere: Array, log_density: Array) -> Array:
     """How far ln ∫ e^Q(s, a) da lies above Q(s, a) of the data, up to ln of the number of samples (CQL).
 
-    q is (members, batch); `elsewhere` is (members, samples, batch), values of actions drawn with `log_density`,
-    by which the integral is an importance-sampled sum.
+    q is (members, batch); `elsewhere` is (members, samples, batch), values of actions that were drawn with
+    `log_density`, so that the integral is an importance-sampled sum.
     """
     return jax.nn.logsumexp(elsewhere - log_density, axis=1) - q
 

@@ -18,6 +18,8 @@ RETURNS = np.array([2.0, 5.0])
         ("none", [0, 1, 0, 1, 5]),
         ("minus_one", [-1, 0, -1, 0, 4]),
         ("cql_antmaze", [-2, 2, -2, 2, 18]),
+        ("corl_cql_antmaze", [-5, 5, -5, 5, 45]),
+        ("rebrac_antmaze", [0, 100, 0, 100, 500]),
         ("iql_locomotion", [0, 1000 / 3, 0, 1000 / 3, 5000 / 3]),
         ("standardise", (REWARD - 1.4) / np.sqrt(np.mean((REWARD - 1.4) ** 2))),
     ],

@@ -14,6 +14,11 @@ NAMES = (
     "td3_bc",
     "diffusion_ql",
     "consistency_ac",
+    "rebrac",
+    "awac",
+    "xql",
+    "cql",
+    "onestep",
 )
 
 

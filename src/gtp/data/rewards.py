@@ -6,7 +6,15 @@ import numpy as np
 
 from gtp.errors import UserError
 
-NAMES = ("none", "minus_one", "cql_antmaze", "iql_locomotion", "standardise")
+NAMES = (
+    "none",
+    "minus_one",
+    "cql_antmaze",
+    "corl_cql_antmaze",
+    "rebrac_antmaze",
+    "iql_locomotion",
+    "standardise",
+)
 
 
 def transform(name: str, reward: np.ndarray, returns: np.ndarray | None) -> np.ndarray:
@@ -17,6 +25,8 @@ def transform(name: str, reward: np.ndarray, returns: np.ndarray | None) -> np.n
             `none`: r;
             `minus_one`: r - 1;
             `cql_antmaze`: 4·(r - 0.5);
+            `corl_cql_antmaze`: 10·(r - 0.5);
+            `rebrac_antmaze`: 100·r;
             `iql_locomotion`: 1000·r / (max R - min R);
             `standardise`: (r - mean r) / std r.
         reward: r, one a transition.
@@ -31,6 +41,10 @@ def transform(name: str, reward: np.ndarray, returns: np.ndarray | None) -> np.n
         return reward - np.float32(1)
     if name == "cql_antmaze":
         return (reward - np.float32(0.5)) * np.float32(4)
+    if name == "corl_cql_antmaze":
+        return (reward - np.float32(0.5)) * np.float32(10)
+    if name == "rebrac_antmaze":
+        return reward * np.float32(100)
     if name == "iql_locomotion":
         if returns is None:
             raise UserError("Reward transform 'iql_locomotion' needs episodes, and these data have none.")

@@ -40,15 +40,38 @@ def peers_protocol(task: str) -> dict[str, Any]:
     }
 
 
+LOCOMOTION = tuple(
+    f"{robot}-{data}-v2"
+    for data in ("medium", "medium-replay", "medium-expert")
+    for robot in ("halfcheetah", "hopper", "walker2d")
+)
+"""D4RL's nine locomotion tasks, in the order of published tables."""
+
+MAZES = tuple(
+    f"antmaze-{maze}"
+    for maze in ("umaze", "umaze-diverse", "medium-play", "medium-diverse", "large-play", "large-diverse")
+)
+"""D4RL's six mazes, without their version."""
+
+
+def tasks(agent: dict[str, Any], settings: dict[str, Any], names: tuple[str, ...]) -> dict[str, Preset]:
+    """The same overrides for several D4RL tasks."""
+    return {f"d4rl:{name}": Preset(agent, settings) for name in names}
+
+
+def mazes(version: str) -> tuple[str, ...]:
+    """The six mazes of a version, v0 or v2."""
+    return tuple(f"{maze}-{version}" for maze in MAZES)
+
+
 def iql_tasks() -> dict[str, str]:
     """D4RL's locomotion and AntMaze tasks (v2), each with the rewards IQL and its heirs train on."""
-    walks = {
-        f"d4rl:{body}-{source}-v2": "iql_locomotion"
-        for source in ("medium", "medium-replay", "medium-expert")
-        for body in ("halfcheetah", "hopper", "walker2d")
-    }
-    mazes = ("umaze", "umaze-diverse", "medium-play", "medium-diverse", "large-play", "large-diverse")
-    return walks | {f"d4rl:antmaze-{maze}-v2": "minus_one" for maze in mazes}
+    walks = {f"d4rl:{task}": "iql_locomotion" for task in LOCOMOTION}
+    return walks | {f"d4rl:{task}": "minus_one" for task in mazes("v2")}
+
+
+RUN = {"steps": 1_000_000, "eval_every": 50_000}
+"""A million updates, as nearly everyone's; the evaluations between are for the eye, the last one counts."""
 
 
 def presets(agent: str) -> dict[str, dict[str, Preset]]:
