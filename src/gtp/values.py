@@ -189,3 +189,8 @@ def normalised_q_loss(key: Array, q: Array) -> Array:
     """
     one, other = jnp.where(jax.random.bernoulli(key), q, q[::-1])
     return -jnp.mean(one) / (jnp.mean(jnp.abs(jax.lax.stop_gradient(other))) + 1e-6)
+
+
+def critic_value(params: Any, obs: Array, action: Array) -> Array:
+    """min_j Q_j(s, a) of an agent whose parameters hold a `critic` and a `normaliser`: its `Agent.q`."""
+    return smallest(params.critic(params.normaliser(obs), action))

@@ -14,6 +14,13 @@ NAMES = (
     "td3_bc",
     "diffusion_ql",
     "consistency_ac",
+    "fql",
+    "flow_bc",
+    "ifql",
+    "idql",
+    "shortcut",
+    "meanflow",
+    "qgpo",
 )
 
 

@@ -110,4 +110,4 @@ def make(config: Config, total_steps: int) -> Agent:
         draw = lambda key, samples: policy(actor, obs, key, samples)  # noqa: E731
         return values.act(key, acting, draw, lambda actions: params.critic_target(obs, actions))
 
-    return Agent(init, update, act, rules=("single", "softmax", "argmax"))
+    return Agent(init, update, act, ("single", "softmax", "argmax"), values.critic_value)
