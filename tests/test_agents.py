@@ -23,6 +23,13 @@ TINY = {
     "consistency_ac": {"levels_period": 30, "actor_target_every": 1, "actor_target_start": 0},
     "cql": {"samples": 2, "critic_hidden": (8, 8)},
     "onestep": {"baseline_samples": 2},
+    "fql": {"flow_steps": 2},
+    "flow_bc": {"sampling_steps": 2},
+    "ifql": {"sampling_steps": 2},
+    "idql": {"sampling_steps": 2, "actor_hidden": (8, 8)},
+    "shortcut": {"sampling_steps": 2, "baseline_samples": 2},
+    "meanflow": {"baseline_samples": 2},
+    "qgpo": {"sampling_steps": 2, "support": 3},
 }
 """What keeps an agent quick, beside its width."""
 ACTS_BY_ITS_MEAN = {"iql", "td3_bc", "rebrac", "awac", "xql", "cql", "onestep"}

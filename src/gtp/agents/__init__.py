@@ -19,6 +19,13 @@ NAMES = (
     "xql",
     "cql",
     "onestep",
+    "fql",
+    "flow_bc",
+    "ifql",
+    "idql",
+    "shortcut",
+    "meanflow",
+    "qgpo",
 )
 
 
