@@ -45,11 +45,10 @@ def adam(
     learning_rate: Array | float | Callable[[Array], Array], grad_clip: Array | float = 0.0
 ) -> Optimiser:
     """Adam behind a gradient clip, all moments in one vector; the learning rate may depend on the step."""
-    chain = optax.chain(clip_by_norm(grad_clip), optax.adam(learning_rate))
+    chain: Any = optax.chain(clip_by_norm(grad_clip), optax.adam(learning_rate))
 
     def update(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
         flat, unravel = ravel_pytree(grads)
-        updates: Any
         updates, state = chain.update(flat, state)
         return unravel(updates), state
 
