@@ -157,5 +157,5 @@ def check(env_id: str, obs_shape: tuple[int, ...], action_size: int, frame_stack
     if have != (obs_shape, (action_size,)):
         raise UserError(
             f"{env_id} has observations {have[0]} and actions {have[1]}, "
-            f"the data {obs_shape} and {(action_size,)}: name another --env"
+            f"the data {obs_shape} and {(action_size,)}: name another with --env"
         )
