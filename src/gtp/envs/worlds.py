@@ -20,8 +20,15 @@ FEWEST = 4
 class Worlds(Protocol):
     """Several copies of an environment. `reset` with a seed makes a world's next episode reproducible."""
 
-    obs_shape: tuple[int, ...]
-    action_shape: tuple[int, ...]
+    @property
+    def obs_shape(self) -> tuple[int, ...]:
+        """Shape of one world's observation."""
+        ...
+
+    @property
+    def action_shape(self) -> tuple[int, ...]:
+        """Shape of one world's action."""
+        ...
 
     def reset(self, seeds: list[int]) -> np.ndarray:
         """Observations at the start."""
