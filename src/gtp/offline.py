@@ -207,7 +207,9 @@ def fit_q(
     make = fqe_agent(who.make, acting, float(np.min(data.reward)), float(np.max(data.reward)))
     keys = jax.vmap(jax.random.key)(jnp.asarray(who.members.seeds))
     init = jax.jit(jax.vmap(make(who.config, who.total_steps).init, in_axes=(0, None)))
-    state = init(keys, training.to_device(data))
+    # Statistics need all observations, unless they are pictures, which have none.
+    seen = data if data.obs.ndim == 2 else jax.tree.map(lambda x: x[:1], data)
+    state = init(keys, jax.tree.map(jnp.asarray, seen))
     policy = jax.tree.map(jnp.asarray, who.state.params)
     state = state._replace(params=state.params._replace(policy=policy))
     reports = training.train(

@@ -177,7 +177,10 @@ def start(
     run = Run(folder, agent, agent_config, settings, sweep, load_data(settings.data, settings.reward))
     if stage(run):
         action_size = run.dataset.transitions.action.shape[-1]
-        worlds.check(str(run.env), run.obs_shape, action_size, settings.frame_stack)
+        try:
+            worlds.check(str(run.env), run.obs_shape, action_size, settings.frame_stack)
+        except UserError as error:
+            raise UserError(f"{error}; --eval-episodes 0 trains without playing") from None
     content = describe(run)
     folder.mkdir(parents=True)
     checkpoint.write_json(folder / "config.json", content)

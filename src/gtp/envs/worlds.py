@@ -20,8 +20,15 @@ FEWEST = 4
 class Worlds(Protocol):
     """Several copies of an environment. `reset` with a seed makes a world's next episode reproducible."""
 
-    obs_shape: tuple[int, ...]
-    action_shape: tuple[int, ...]
+    @property
+    def obs_shape(self) -> tuple[int, ...]:
+        """Shape of one world's observation."""
+        ...
+
+    @property
+    def action_shape(self) -> tuple[int, ...]:
+        """Shape of one world's action."""
+        ...
 
     def reset(self, seeds: list[int]) -> np.ndarray:
         """Observations at the start."""
@@ -157,5 +164,5 @@ def check(env_id: str, obs_shape: tuple[int, ...], action_size: int, frame_stack
     if have != (obs_shape, (action_size,)):
         raise UserError(
             f"{env_id} has observations {have[0]} and actions {have[1]}, "
-            f"the data {obs_shape} and {(action_size,)}: name another --env"
+            f"the data {obs_shape} and {(action_size,)}: name another with --env"
         )
