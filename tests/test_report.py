@@ -218,7 +218,9 @@ def made(run, tmp_path_factory):
     evil |= {"weights": EVIL, "sampling_steps": EVIL, "fingerprint": EVIL, "provenance": EVIL}
     hostile = write_rows(folder / "evil.csv", [evil, evil | {"seed": 1}])
     latency = folder / "latency.csv"
-    latency.write_text("agent,sampling_steps,microseconds,device\ngtp,1,20,cpu\ngtp,5,90,cpu\n")
+    latency.write_text(
+        "agent,policy,sampling_steps,median_us,device\ngtp,jax,1,20,cpu\ngtp,jax,5,90,cpu\ngtp,numpy,5,200,cpu\n"
+    )
     out = folder / "out"
     argv = ["report", str(run), str(RESULTS), str(hostile), str(latency), "--out", str(out), "--title", EVIL]
     assert cli.main(argv) == 0

@@ -33,7 +33,7 @@ from gtp.errors import UserError
 EPISODE_COLUMNS = (
     "agent", "data", "env", "physics", "seed", "step", "weights", "act", "candidates", "return",
 )  # fmt: skip
-LATENCY_COLUMNS = {"microseconds": 1.0, "action_ms": 1000.0}
+LATENCY_COLUMNS = {"microseconds": 1.0, "median_us": 1.0, "action_ms": 1000.0}
 """A csv with `agent`, `sampling_steps` and one of these holds latencies; more columns may be there."""
 OFFLINE_COLUMNS = ("agent", "seed", "step", "act", "candidates", "sampling_steps", "weights", "variant", "on")
 

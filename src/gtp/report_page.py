@@ -469,15 +469,16 @@ def sampling_steps(report: Report) -> str:
         for way, series in panels.items():
             svg = line_chart(series, "K, jumps from noise to action", unit, f"{task.name}: K against {unit}")
             charts.append(_figure_box(f"{task.name}: {unit}", f"{way}, last evaluation", svg))
+    text = f'{_legend(shown)}<div class="charts">{"".join(charts)}</div>' if charts else ""
     latency = _latency(report)
+    boxes, timed = "", {}
     for name, series in latency.items():
         svg = line_chart(series, "K, jumps from noise to action", "microseconds", f"latency, {name}")
-        charts.append(_figure_box("Latency of one action", name, svg))
-        shown |= {s.name: s.colour for s in series}
-    if not charts:
-        return ""
-    missing = "" if latency else '<p class="soft">No measured latencies are among these files.</p>'
-    return f'{missing}{_legend(shown)}<div class="charts">{"".join(charts)}</div>'
+        boxes += _figure_box("Latency of one action", name, svg)
+        timed |= {s.name: s.colour for s in series}
+    if boxes:
+        return text + f'{_legend(timed)}<div class="charts">{boxes}</div>'
+    return '<p class="soft">No measured latencies are among these files.</p>' + text if text else ""
 
 
 def _latency(report: Report) -> dict[str, list[Series]]:
@@ -493,16 +494,16 @@ def _latency(report: Report) -> dict[str, list[Series]]:
                     f"{row['candidates']} candidates" if row.get("candidates") else "",
                 ]
                 name = ", ".join(w for w in words if w) or source.name
-                found[name][row["agent"]][int(row["sampling_steps"])].append(float(row["microseconds"]))
+                who = f"{row['agent']}, {row['policy']}" if row.get("policy") else row["agent"]
+                found[name][who][int(row["sampling_steps"])].append(float(row["microseconds"]))
+    everyone = sorted({who for timed in found.values() for who in timed})
     panels = {}
-    for name, agents in found.items():
+    for name, timed in found.items():
         series = []
-        for place, (agent, by_k) in enumerate(sorted(agents.items())):
-            label = next((v for m, v in report.labels.items() if m.agent == agent), agent)
-            colour = report.colour(label) if label in report.labels.values() else 7 - place
+        for who, by_k in sorted(timed.items()):
             ks = sorted(by_k)
             y = np.array([float(np.median(by_k[k])) for k in ks])
-            series.append(Series(label, colour, np.array(ks, float), y))
+            series.append(Series(who, everyone.index(who), np.array(ks, float), y))
         panels[name] = series
     return panels
 
