@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gtp import agents, cli, export, graph, policy
+from gtp import agents, cli, export, graph, logs, policy
 from gtp.errors import UserError
 from gtp.types import Acting
 
@@ -252,9 +252,17 @@ def test_what_onnx_export_does_not_know_is_named():
         converted(jnp.sort, np.zeros((2, 3), np.float32))
 
 
-def test_the_command(tmp_path, capsys):
-    run = tmp_path / "run"
-    assert cli.main(shlex_train(run)) == 0
+@pytest.fixture
+def run(tmp_path):
+    """The policy folder of a run with two members."""
+    pi = small()
+    params = jax.tree.map(lambda x: np.concatenate([x, 2 * x]), pi.params)
+    members = [{"seed": 0}, {"seed": 1}]
+    policy.save(tmp_path / "run" / "policy", params, pi.about | {"members": members})
+    return tmp_path / "run"
+
+
+def test_the_command(run, tmp_path, capsys):
     file = tmp_path / "policy.onnx"
     command = [
         "export",
@@ -274,7 +282,16 @@ def test_the_command(tmp_path, capsys):
     assert cli.main(command) == 2
 
 
-def shlex_train(run):
-    agent = ["--agent.hidden", "8", "8", "--agent.sampling-steps", "2"]
-    sizes = ["--steps", "2", "--seeds", "2", "--batch-size", "4", "--eval-episodes", "0"]
-    return ["train", "gtp", "--data", "toy:multigoal", "--out", str(run), *sizes, *agent]
+def test_bench_act_times_everybody_in_turn(run, tmp_path, capsys):
+    rows = tmp_path / "rows.csv"
+    command = ["bench", "act", str(run), "--calls", "40", "--sampling-steps", "2", "--candidates", "1", "3"]
+    assert cli.main([*command, "--out", str(rows)]) == 0
+    found = logs.read(rows)
+    assert {"gtp act", "onnxruntime", "numpy"} <= {row["policy"] for row in found}
+    assert {(row["act"], row["candidates"]) for row in found} == {("single", "1"), ("argmax", "3")}
+    for row in found:
+        assert 0 < float(row["median_us"]) <= float(row["p95_us"])
+        assert row["calls"] == "40"
+        assert "jax" in row["versions"]
+    assert "median µs" in capsys.readouterr().out
+    assert cli.main([*command[:-2], "0"]) == 2
