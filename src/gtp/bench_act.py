@@ -34,7 +34,7 @@ class Bench:
     """Time one action, on one CPU thread: ours, the exported file, numpy and PyTorch, taking turns."""
 
     run: Annotated[str, tyro.conf.Positional] = ""
-    """Run to act with; by default an untrained agent of the paper's size."""
+    """Run to act with; by default random parameters, the paper's size."""
     agent: str = "gtp"
     """Which agent, where there is no run."""
     obs: int = 11
@@ -96,7 +96,7 @@ def measure(options: Bench) -> list[dict[str, Any]]:
     from gtp import policy
 
     shape = (options.obs,)
-    pi = policy.load(options.run) if options.run else policy.untrained(options.agent, shape, options.action)
+    pi = policy.load(options.run) if options.run else policy.arbitrary(options.agent, shape, options.action)
     obs = np.random.default_rng(0).normal(size=pi.obs_shape).astype(np.float32)
     about = {
         "agent": pi.about["agent"],
@@ -218,7 +218,7 @@ def plain_torch(
     obs: np.ndarray, action: int, steps: int, candidates: int, actor: Layers, critics: list[Layers]
 ) -> Call:
     """The same with torch.nn, without gradients, on one thread."""
-    import torch  # ty: ignore[unresolved-import]
+    import torch  # ty: ignore[import-not-found]
 
     torch.set_num_threads(1)
     levels = np.linspace(1, 0, steps + 1).tolist()

@@ -21,6 +21,9 @@ from gtp.errors import UserError
 DRAWS = {"_normal": "normal", "_gumbel": "gumbel", "_uniform": "uniform"}
 """`jax.random` as its calls are named in a trace, and what is drawn: N(0, 1), Gumbel(0, 1), U[0, 1)."""
 
+QUICK: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+"""Compiler options for what runs once: compiling takes far longer than running."""
+
 GENERATORS = ("random_bits", "threefry2x32", "rng_bit_generator", "rng_uniform")
 
 
@@ -69,7 +72,8 @@ class Graph(NamedTuple):
             known |= set(eqn.outvars) if foldable else set()
         used = _variables(self.outputs).union(*(_variables(eqn.invars) for eqn in rest))
         wanted = [var for eqn in ready for var in eqn.outvars if var in used]
-        values = jax.jit(Graph([], ready, wanted, self.constants).__call__)() if wanted else []
+        once = jax.jit(Graph([], ready, wanted, self.constants).__call__, compiler_options=QUICK)
+        values = once() if wanted else []
         constants = self.constants | dict(zip(wanted, map(np.asarray, values), strict=True))
         return Graph(self.inputs, rest, self.outputs, constants).prune()
 
@@ -102,7 +106,6 @@ def with_noise(function: Callable[..., Any], obs: Any, key: Any) -> tuple[Any, l
     traced = jax.make_jaxpr(function)(obs, key)
     _, draws = lift_noise(function, obs, key)
 
-    @jax.jit
     def run(obs: Any, key: Any) -> tuple[Any, list[Any]]:
         noise: list[Any] = []
 
@@ -113,7 +116,7 @@ def with_noise(function: Callable[..., Any], obs: Any, key: Any) -> tuple[Any, l
         (action,) = _interpret(traced.jaxpr, traced.consts, (obs, key), keep)
         return action, [noise[draw.place] for draw in draws]
 
-    return run(obs, key)
+    return jax.jit(run, compiler_options=QUICK)(obs, key)
 
 
 def _flatten(traced: ClosedJaxpr, key: Any, args: tuple[Any, ...]) -> Graph:

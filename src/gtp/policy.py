@@ -210,8 +210,8 @@ def load(run: str | Path) -> Policy:
         raise UserError(f"{folder} does not describe a policy ({error!r})") from None
 
 
-def untrained(agent: str, obs_shape: tuple[int, ...], action_size: int, **options: Any) -> Policy:
-    """A policy as it is before its first update, for measuring and testing."""
+def arbitrary(agent: str, obs_shape: tuple[int, ...], action_size: int, **options: Any) -> Policy:
+    """A policy of random parameters, for measuring and testing: right in shape, good for nothing."""
     module = agents.get(agent)
     config = module.Config(**options)
     about = {
@@ -225,6 +225,13 @@ def untrained(agent: str, obs_shape: tuple[int, ...], action_size: int, **option
         "action_low": [-1.0] * action_size,
         "action_high": [1.0] * action_size,
     }
-    keys = jax.random.key(0)[None]
-    init = jax.vmap(module.make(config, 1).init, in_axes=(0, None))
-    return Policy(module.make, config, jax.jit(init)(keys, example(about)).params, about)
+    rng = np.random.default_rng(0)
+
+    def fill(leaf: Any) -> np.ndarray:
+        # Weights keep the size of what passes; rows may be deviations, which are never negative.
+        weights = leaf.ndim > 2
+        values = rng.normal(size=leaf.shape) if weights else rng.uniform(0.1, 1.0, leaf.shape)
+        return (values / leaf.shape[-1] ** 0.5 if weights else values).astype(leaf.dtype)
+
+    params = jax.tree.map(fill, template(module.make(config, 1), about).params)
+    return Policy(module.make, config, params, about)

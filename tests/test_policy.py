@@ -1,0 +1,56 @@
+"""Acting on one observation: a program of its own that says what the batch's says."""
+
+import jax
+import numpy as np
+import pytest
+
+from gtp import policy
+from gtp.agents import gtp
+from gtp.errors import UserError
+from gtp.types import Acting
+
+OBS = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
+OPTIONS = {"hidden": (16, 16), "sampling_steps": 2}
+
+
+@pytest.fixture(scope="module")
+def pi():
+    """Two members, bounds that are not -1 and 1."""
+    one = policy.arbitrary("gtp", (5,), 2, **OPTIONS)
+    params = jax.tree.map(lambda x: np.concatenate([x, 0.5 * x]), one.params)
+    about = one.about | {"members": [{"seed": 0}, {"seed": 1}], "action_low": [-3, 1], "action_high": [1, 2]}
+    return policy.Policy(gtp.make, gtp.Config(**OPTIONS), params, about)
+
+
+@pytest.mark.parametrize("acting", [Acting(), Acting("softmax", 7, 1, "ema")], ids=str)
+def test_one_observation_gets_the_action_of_a_batch_of_one(pi, acting):
+    key, seen = jax.random.key(3), []
+    for member in (0, 1):
+        for time in (0, 9):
+            one = pi.act(OBS[0], acting, member, key, time)
+            np.testing.assert_allclose(one, pi.act(OBS[:1], acting, member, key, time)[0], atol=1e-5)
+            seen.append(one)
+    assert len(np.unique(np.round(seen, 4), axis=0)) == 4  # Member and time both matter.
+
+
+def test_calls_without_a_key_follow_one_sequence(pi):
+    later = pi.with_params(pi.params, 5)
+    first = [later.act(OBS[0]) for _ in range(3)]
+    again = pi.with_params(pi.params, 5)
+    np.testing.assert_array_equal(first, [again.act(OBS[0]) for _ in range(3)])
+    assert len(np.unique(first, axis=0)) == 3
+
+
+def test_new_parameters_are_acted_with(pi):
+    before = pi.act(OBS[0], key=jax.random.key(0))
+    later = pi.with_params(jax.tree.map(lambda x: 0.7 * x, pi.params), 5)
+    assert np.abs(later.act(OBS[0], key=jax.random.key(0)) - before).max() > 1e-3
+    np.testing.assert_array_equal(pi.act(OBS[0], key=jax.random.key(0)), before)
+
+
+def test_wrong_shapes_and_rules_are_refused(pi):
+    for obs in (np.zeros(4), np.zeros((2, 4)), np.zeros(())):
+        with pytest.raises(UserError, match="do not fit"):
+            pi.act(obs)
+    with pytest.raises(UserError, match="cannot take 3 candidates"):
+        pi.act(OBS[0], Acting("single", 3))
