@@ -214,4 +214,4 @@ def make(config: Config, total_steps: int) -> Agent:
         draw = lambda key, count: pi.sample(key, (count,))[0]  # noqa: E731
         return values.act(key, acting, draw, lambda a: params.critic_target(obs, a))
 
-    return Agent(init, update, act, rules=("single", "softmax", "argmax"))
+    return Agent(init, update, act, ("single", "softmax", "argmax"), values.cautious_q)

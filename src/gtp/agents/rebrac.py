@@ -137,4 +137,4 @@ def make(config: Config, total_steps: int) -> Agent:
         actor = params.actor if acting.weights == "online" else params.actor_target
         return policy(actor, params.normaliser(obs))
 
-    return Agent(init, update, act, rules=("single",))
+    return Agent(init, update, act, ("single",), values.cautious_q)

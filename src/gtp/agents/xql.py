@@ -164,4 +164,4 @@ def make(config: Config, total_steps: int) -> Agent:
         obs = params.normaliser(obs)
         return values.act_gaussian(key, acting, params.actor(obs), lambda a: params.critic_target(obs, a))
 
-    return Agent(init, update, act, rules=("single", "softmax", "argmax"))
+    return Agent(init, update, act, ("single", "softmax", "argmax"), values.cautious_q)
