@@ -134,7 +134,7 @@ def test_the_gumbel_loss_survives_outliers():
 
 
 def test_the_conservative_gap_is_an_integral():
-    """Q(a) = c·a in one dimension: ∫ e^(c·a) da over [−1, 1] is (e^c − e^−c)/c, however actions were drawn."""
+    """Q(a) = c·a in one dimension: ∫ e^(c·a) da over [−1, 1] is (e^c − e^−c)/c, whoever drew actions."""
     c, count = 1.5, 200_000
     pi = TanhGaussian(jnp.array([[0.3]]), jnp.array([[-0.2]]))
     drawn, density = pi.sample(jax.random.key(0), (count,))
