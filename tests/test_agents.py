@@ -261,7 +261,8 @@ CASES = [(name, *case) for name in AGENTS for case in switches(name)]
 
 @pytest.mark.parametrize(("name", "field", "option"), CASES)
 def test_every_switch_runs_and_matters(name, field, option):
-    context = CONTEXT.get(field, {})
+    known = field_types(AGENTS[name].Config)
+    context = {k: v for k, v in CONTEXT.get(field, {}).items() if k in known}
     state, metrics = without_jit(name, **context, **{field: option})
     for key, value in metrics.items():
         assert np.isfinite(value), key

@@ -1,90 +1,79 @@
-"""What each generative agent must learn, on one set of data with two parts (see `probe`).
+"""The generative agents: what they must keep and what they must find (see `probe`).
 
-In the chain the data take the best action or its opposite, each half the time: an agent with values must find
-the first, one without must not. Beside it lies a state in which the data take four actions, all worth the
-same: whatever else it learns, a generative policy must keep all four.
+Diffusion-QL and QGPO clone by the very functions IDQL does, and IFQL by those of flow BC: each kind of model
+is trained once on the four modes. Settings, and why: small networks and fast moving averages, so that a few
+thousand updates are enough; Adam at 3e-3, for at 1e-3 a small network stays as long on the plateau of one Gaussian.
 """
 
-import functools
-
-import jax
-import jax.numpy as jnp
-import numpy as np
 import pytest
 
 import probe
 from gtp import agents
-from gtp.types import Acting, Transition
+from gtp.types import Acting
 
-FORK = np.array([0.0, 3.0], np.float32)
-"""The observation of the four modes; the chain's second feature ends at 1."""
-UPDATES = 2000
-SMALL = {"hidden": (64, 64, 64)}
-FAST = {"actor_lr": 1e-3, "critic_lr": 1e-3, "critic_target_rate": 0.02}
-TEACHER = {"actor_target_rate": 0.05}
-
-# Settings, the rule of acting that improves, and the share of samples near a mode that a trained policy has.
-AGENTS = {
-    "diffusion_ql": (
-        {"sampling_steps": 10, "actor_target_start": 0, **FAST, **TEACHER},
-        Acting("softmax", 50),
-        0.7,
-    ),
-    "consistency_ac": (
-        {
-            "t_max": 2.5,
-            "levels_period": UPDATES,
-            "actor_target_every": 1,
-            "actor_target_start": 0,
-            **FAST,
-            **TEACHER,
-        },
-        Acting("softmax", 50),
-        0.5,
-    ),
-    "fql": ({"lr": 1e-3, "alpha": 30.0, "critic_target_rate": 0.02}, Acting(), 0.6),
-    "flow_bc": ({"actor_lr": 1e-3}, Acting(), 0.7),
-    "ifql": ({"lr": 1e-3, "critic_target_rate": 0.02}, Acting("argmax", 32), 0.7),
-    "idql": (
-        {"sampling_steps": 10, "actor_hidden": (64, 64, 64), "expectile": 0.9, **FAST},
-        Acting("argmax", 64),
-        0.7,
-    ),
-    "shortcut": ({"smallest_steps": 8, "bootstrap_every": 2, **FAST, **TEACHER}, Acting("argmax", 32), 0.6),
-    "meanflow": ({"sampling_steps": 2, **FAST, **TEACHER}, Acting("argmax", 32), 0.5),
-    "qgpo": ({"sampling_steps": 10, "support": 4, **FAST, **TEACHER}, Acting("argmax", 32), 0.5),
-}
-CLONES = ("flow_bc",)
+MODE_UPDATES, CHAIN_UPDATES, BATCH = 2000, 3000, 256
+ALL = {"hidden": (64, 64), "discount": 0.95, "critic_target_rate": 0.02}
+QUICK = ALL | {"actor_lr": 3e-3, "critic_lr": 2e-3}
+FOLLOW = {"actor_target_rate": 0.05}
+AT_ONCE = FOLLOW | {"actor_target_every": 1, "actor_target_start": 0}
 
 
-def both_parts():
-    chain, modes = probe.chain(6000), probe.four_modes(10_000)
-    obs = jnp.broadcast_to(FORK, (len(modes.obs), 2))
-    modes = modes._replace(obs=obs, next_obs=obs)
-    return Transition(*(jnp.concatenate(parts) for parts in zip(chain, modes, strict=True)))
-
-
-@functools.cache
-def trained(name):
-    settings, _, _ = AGENTS[name]
+def trained(name, settings, data, updates):
     module = agents.get(name)
-    agent = module.make(module.Config(**SMALL | settings), UPDATES)
-    return agent, probe.train(agent, both_parts(), UPDATES)
+    agent = module.make(module.Config(**settings), updates)
+    return agent, probe.train(agent, data, updates, batch=BATCH)
 
 
-@pytest.mark.parametrize("name", AGENTS)
+# Without values where there is a choice, and the share of samples within 0.2 of a mode; one Gaussian has .08.
+MODES = {
+    "flow_bc": ({"hidden": (64, 64), "actor_lr": 3e-3}, 0.65),
+    "idql": (QUICK | {"sampling_steps": 10, "actor_hidden": (64, 64, 64)}, 0.6),
+    "consistency_ac": (
+        QUICK | AT_ONCE | {"q_weight": 0.0, "t_max": 2.5, "levels_end": 40, "levels_period": MODE_UPDATES},
+        0.45,
+    ),
+    "shortcut": (
+        QUICK | FOLLOW | {"eta": 0.0, "smallest_steps": 8, "bootstrap_every": 2, "baseline_samples": 1},
+        0.6,
+    ),
+    "meanflow": (QUICK | FOLLOW | {"eta": 0.0, "sampling_steps": 2, "baseline_samples": 1}, 0.8),
+    "fql": (ALL | {"lr": 3e-3, "alpha": 30.0, "flow_steps": 5}, 0.5),
+}
+
+
+@pytest.mark.parametrize("name", MODES)
 def test_four_modes_stay_four(name):
-    agent, params = trained(name)
-    obs = np.broadcast_to(FORK, (2000, 2))
-    actions = jax.jit(lambda key: agent.act(params, obs, key, Acting()))(jax.random.key(9))
-    gap = np.linalg.norm(np.asarray(actions)[:, None] - probe.CORNERS, axis=-1)
-    near = np.mean(gap < 0.2, axis=0)
-    assert near.sum() > AGENTS[name][2], near
-    assert near.min() > 0.25 * near.max(), near
+    settings, share = MODES[name]
+    near = probe.near_each_mode(*trained(name, settings, probe.four_modes(), MODE_UPDATES))
+    assert near.sum() > share, near
+    assert near.min() > 0.3 * near.max(), near
 
 
-@pytest.mark.parametrize("name", AGENTS)
-def test_values_find_the_best_action_and_cloning_does_not(name):
-    agent, params = trained(name)
-    found = probe.share_of_optimal_return(agent, params, AGENTS[name][1])
-    assert found < 0.5 if name in CLONES else found >= 0.95
+# A rule that chooses needs many candidates: most of the data are uniform, few of them near the best.
+CHOOSE = Acting("argmax", 256)
+CHAIN = {
+    "diffusion_ql": (QUICK | AT_ONCE, CHOOSE),
+    "consistency_ac": (
+        QUICK | AT_ONCE | {"t_max": 2.5, "levels_end": 40, "levels_period": CHAIN_UPDATES},
+        CHOOSE,
+    ),
+    "fql": (ALL | {"lr": 2e-3, "alpha": 1.0, "flow_steps": 5}, Acting()),
+    "ifql": (ALL | {"lr": 2e-3}, CHOOSE),
+    "idql": (QUICK | {"actor_hidden": (64, 64)}, CHOOSE),
+    "shortcut": (QUICK | FOLLOW | {"eta": 3.0, "smallest_steps": 8, "bootstrap_every": 2}, CHOOSE),
+    "meanflow": (QUICK | FOLLOW | {"eta": 3.0}, CHOOSE),
+    "qgpo": (QUICK | FOLLOW | {"sampling_steps": 5, "support": 4}, CHOOSE),
+}
+
+
+@pytest.mark.parametrize("name", CHAIN)
+def test_mixed_data_suffice_for_the_optimal_return(name):
+    settings, acting = CHAIN[name]
+    assert (
+        probe.share_of_optimal_return(*trained(name, settings, probe.chain(), CHAIN_UPDATES), acting) >= 0.95
+    )
+
+
+def test_cloning_with_a_flow_stays_with_the_data():
+    agent, params = trained("flow_bc", {"hidden": (64, 64), "actor_lr": 2e-3}, probe.chain(), CHAIN_UPDATES)
+    assert probe.share_of_optimal_return(agent, params) < 0.4

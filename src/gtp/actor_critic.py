@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
+from gtp import values
 from gtp.nn import Ensemble, Normaliser
-from gtp.optim import Optimiser, polyak
-from gtp.types import Array, State, Transition
+from gtp.optim import Optimiser, adam, polyak
+from gtp.types import Array, Metrics, State, Transition
 
 
 class Params(NamedTuple):
@@ -35,6 +36,11 @@ class Optimisers(NamedTuple):
     critic: Optimiser
 
 
+def optimisers(actor_lr: Array | float, critic_lr: Array | float, grad_clip: Array | float) -> Optimisers:
+    """Adam for both, behind the same gradient clip."""
+    return Optimisers(adam(actor_lr, grad_clip), adam(critic_lr, grad_clip))
+
+
 def init(
     key: Array, data: Transition, actor: Any, hidden: tuple[int, ...], normalise: bool, optimisers: Optimisers
 ) -> State:
@@ -43,6 +49,26 @@ def init(
     params = Params(Normaliser.fit(data.obs, normalise), actor, actor, critic, critic)
     opt = OptState(optimisers.actor.init(actor), optimisers.critic.init(critic))
     return State(jnp.int32(0), params, opt)
+
+
+def fit_critic(
+    state: State,
+    optimiser: Optimiser,
+    batch: Transition,
+    next_actions: Array,
+    discount: Array | float,
+    normalise: bool = False,
+) -> tuple[Ensemble, Any, Metrics]:
+    """One step towards r + γ·min_j Q⁻_j(s', a'), the best of several a' (candidates, batch, action).
+
+    `normalise` divides the target by its batch standard deviation.
+    """
+    params = state.params
+    next_value = values.backup_value(params.critic_target(batch.next_obs, next_actions))
+    target = values.td_target(batch.reward, batch.bootstrap, next_value, discount)
+    if normalise:
+        target = target / (jnp.std(target) + 1e-6)
+    return values.fit_critic(params.critic, state.opt.critic, optimiser, batch, target)
 
 
 def advance(

@@ -27,12 +27,12 @@ import jax
 import jax.numpy as jnp
 
 from gtp import actor_critic, flow, objectives, values
-from gtp.actor_critic import Optimisers, OptState, Params
+from gtp.actor_critic import OptState, Params
 from gtp.config import Count, Fraction, NonNegative, Positive
 from gtp.errors import UserError
 from gtp.nn import FlowNetwork
 from gtp.noise import Noise, growing_levels, karras_level, sampling_grid
-from gtp.optim import adam, descend, ema_rate
+from gtp.optim import descend, ema_rate
 from gtp.types import Acting, Agent, Array, Metrics, State, Transition
 
 
@@ -95,7 +95,7 @@ def make(config: Config, total_steps: int) -> Agent:
     """The agent; N(k) has a period of its own, whatever the length of the run."""
     del total_steps
     noise = Noise(config.t_min, config.t_max, config.rho, config.sigma_data)
-    optimisers = Optimisers(adam(config.actor_lr, config.grad_clip), adam(config.critic_lr, config.grad_clip))
+    optimisers = actor_critic.optimisers(config.actor_lr, config.critic_lr, config.grad_clip)
 
     def init(key: Array, data: Transition) -> State:
         key_actor, key_critic = jax.random.split(key)
@@ -126,12 +126,8 @@ def make(config: Config, total_steps: int) -> Agent:
         levels = growing_levels(state.step, config.levels_start, config.levels_end, config.levels_period)
 
         next_actions = policy(params.actor_target, batch.next_obs, key_next, config.backup_candidates, steps)
-        next_value = values.backup_value(params.critic_target(batch.next_obs, next_actions))
-        target = values.td_target(batch.reward, batch.bootstrap, next_value, config.discount)
-        if config.normalise_q:
-            target = target / (jnp.std(target) + 1e-6)
-        critic, critic_opt, metrics = values.fit_critic(
-            params.critic, opt.critic, optimisers.critic, batch, target
+        critic, critic_opt, metrics = actor_critic.fit_critic(
+            state, optimisers.critic, batch, next_actions, config.discount, config.normalise_q
         )
 
         def actor_loss(actor: FlowNetwork) -> tuple[Array, Metrics]:

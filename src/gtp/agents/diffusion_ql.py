@@ -23,10 +23,10 @@ import jax
 import jax.numpy as jnp
 
 from gtp import actor_critic, diffusion, values
-from gtp.actor_critic import Optimisers, OptState, Params
+from gtp.actor_critic import OptState, Params
 from gtp.config import Count, Fraction, NonNegative, Positive
 from gtp.nn import FlowNetwork
-from gtp.optim import adam, descend, ema_rate
+from gtp.optim import descend, ema_rate
 from gtp.types import Acting, Agent, Array, Metrics, State, Transition
 
 
@@ -66,7 +66,7 @@ def make(config: Config, total_steps: int) -> Agent:
     """The agent; nothing of it depends on the length of the run."""
     del total_steps
     schedule = diffusion.vp_schedule(config.sampling_steps)
-    optimisers = Optimisers(adam(config.actor_lr, config.grad_clip), adam(config.critic_lr, config.grad_clip))
+    optimisers = actor_critic.optimisers(config.actor_lr, config.critic_lr, config.grad_clip)
 
     def init(key: Array, data: Transition) -> State:
         key_actor, key_critic = jax.random.split(key)
@@ -82,10 +82,8 @@ def make(config: Config, total_steps: int) -> Agent:
         batch = params.normaliser.batch(batch)
 
         next_actions = policy(params.actor_target, batch.next_obs, key_next, config.backup_candidates)
-        next_value = values.backup_value(params.critic_target(batch.next_obs, next_actions))
-        target = values.td_target(batch.reward, batch.bootstrap, next_value, config.discount)
-        critic, critic_opt, metrics = values.fit_critic(
-            params.critic, opt.critic, optimisers.critic, batch, target
+        critic, critic_opt, metrics = actor_critic.fit_critic(
+            state, optimisers.critic, batch, next_actions, config.discount
         )
 
         def actor_loss(actor: FlowNetwork) -> tuple[Array, Metrics]:

@@ -26,10 +26,10 @@ import jax
 import jax.numpy as jnp
 
 from gtp import actor_critic, flow, objectives, values
-from gtp.actor_critic import Optimisers, OptState, Params
+from gtp.actor_critic import OptState, Params
 from gtp.config import Count, Fraction, NonNegative, Positive
 from gtp.nn import FlowNetwork
-from gtp.optim import adam, descend
+from gtp.optim import descend
 from gtp.types import Acting, Agent, Array, Metrics, State, Transition
 
 LEAST = 0.01
@@ -81,7 +81,7 @@ class Config:
 def make(config: Config, total_steps: int) -> Agent:
     """The agent; nothing of it depends on the length of the run."""
     del total_steps
-    optimisers = Optimisers(adam(config.actor_lr, config.grad_clip), adam(config.critic_lr, config.grad_clip))
+    optimisers = actor_critic.optimisers(config.actor_lr, config.critic_lr, config.grad_clip)
 
     def init(key: Array, data: Transition) -> State:
         key_actor, key_critic = jax.random.split(key)
@@ -114,10 +114,8 @@ def make(config: Config, total_steps: int) -> Agent:
         batch = params.normaliser.batch(batch)
 
         next_actions = policy(params.actor_target, batch.next_obs, key_next, config.backup_candidates, steps)
-        next_value = values.backup_value(params.critic_target(batch.next_obs, next_actions))
-        target = values.td_target(batch.reward, batch.bootstrap, next_value, config.discount)
-        critic, critic_opt, metrics = values.fit_critic(
-            params.critic, opt.critic, optimisers.critic, batch, target
+        critic, critic_opt, metrics = actor_critic.fit_critic(
+            state, optimisers.critic, batch, next_actions, config.discount
         )
         here = policy(params.actor_target, batch.obs, key_here, config.baseline_samples, steps)
         advantage = values.advantage(critic, batch, here)

@@ -25,6 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
@@ -92,23 +93,23 @@ def make(config: Config, total_steps: int) -> Agent:
     def init(key: Array, data: Transition) -> State:
         keys = jax.random.split(key, 3)
         shape, size, hidden = data.obs.shape[1:], data.action.shape[-1], config.hidden
-        nets = (
-            FlowNetwork(keys[0], shape, size, hidden),
-            Network(keys[1], shape, size + 1, hidden, 1),
-            Ensemble(keys[2], shape, size, hidden),
-        )
-        params = Params(Normaliser.fit(data.obs, config.normalise_obs), *nets, nets[0], nets[2])
+        energy = Network(keys[1], shape, size + 1, hidden, 1)
+        # A constant guides nowhere: its gradient is nothing but rounding, which Adam would blow up.
+        energy = eqx.tree_at(lambda net: net.mlp.layers[-1].bias, energy, None)
+        actor, critic = FlowNetwork(keys[0], shape, size, hidden), Ensemble(keys[2], shape, size, hidden)
+        nets = (actor, energy, critic)
+        params = Params(Normaliser.fit(data.obs, config.normalise_obs), *nets, actor, critic)
         opt = OptState(*(optimiser.init(net) for optimiser, net in zip(optimisers, nets, strict=True)))
         return State(jnp.int32(0), params, opt)
 
-    def energy(network: Network, obs: Array) -> diffusion.NoiseNetwork:
+    def bind(energy: Network, obs: Array) -> diffusion.NoiseNetwork:
         """f(a_i, i), one number for each action."""
-        bound = network.bind(obs)
+        bound = energy.bind(obs)
         return lambda x, i: bound(x, column(i / config.sampling_steps))[..., 0]
 
     def guided(params: Params, actor: FlowNetwork, obs: Array) -> diffusion.NoiseNetwork:
         epsilon = diffusion.noise_network(actor, obs)
-        f = energy(params.energy, obs)
+        f = bind(params.energy, obs)
         slope = jax.grad(lambda x, i: jnp.sum(f(x, i)))
 
         def network(x: Array, i: Array) -> Array:
@@ -140,8 +141,8 @@ def make(config: Config, total_steps: int) -> Agent:
         x = diffusion.noised(actions, z, level, schedule)
         preferred = jax.nn.softmax(config.beta * q, axis=0)
 
-        def energy_loss(network: Network) -> tuple[Array, Metrics]:
-            found = jax.nn.log_softmax(energy(network, batch.obs)(x, level), axis=0)
+        def energy_loss(energy: Network) -> tuple[Array, Metrics]:
+            found = jax.nn.log_softmax(bind(energy, batch.obs)(x, level), axis=0)
             loss = -jnp.mean(jnp.sum(preferred * found, axis=0))
             return loss, {"energy_loss": loss}
 
@@ -150,12 +151,12 @@ def make(config: Config, total_steps: int) -> Agent:
             loss = jnp.mean(diffusion.denoising(epsilon, batch.action, key_actor, schedule))
             return loss, {"actor_loss": loss}
 
-        new_energy, energy_opt, extra, _ = descend(energy_loss, params.energy, opt.energy, optimisers.energy)
+        energy, energy_opt, extra, _ = descend(energy_loss, params.energy, opt.energy, optimisers.energy)
         actor, actor_opt, more, norm = descend(actor_loss, params.actor, opt.actor, optimisers.actor)
         new_params = Params(
             params.normaliser,
             actor,
-            new_energy,
+            energy,
             critic,
             polyak(params.actor_target, actor, config.actor_target_rate),
             polyak(params.critic_target, critic, config.critic_target_rate),
