@@ -3,6 +3,7 @@
 `toy:multigoal`: a demonstrator picks one of the four goals at random and walks there along the middle of its
 bridge, wandering: its heading is off a little at every step, its speed varies. Data are as multi-modal as can
 be at the origin, where all goals are equally good.
+`toy:multigoal-pixels`: the same, seen from above in 64 × 64 pictures.
 """
 
 from __future__ import annotations
@@ -10,10 +11,15 @@ from __future__ import annotations
 import numpy as np
 
 from gtp.data.dataset import Dataset, Rows, fingerprint, transitions
-from gtp.envs import multigoal
+from gtp.envs import multigoal, pixels
 from gtp.errors import UserError
 
 EPISODES = 4000
+WORLDS = {
+    "multigoal": (EPISODES, "gtp/MultiGoal-v0"),
+    "multigoal-pixels": (EPISODES // 2, "gtp/MultiGoalPixels-v0"),
+}
+"""Name -> episodes of it, and the world they were made in; pictures are large, so there are fewer."""
 WANDER = 0.13
 """Standard deviation of the heading's error, in radians."""
 SPEEDS = (0.85, 1.0)
@@ -24,18 +30,27 @@ LOOKAHEAD = 1.5
 
 def load(name: str) -> Dataset:
     """The dataset called toy:NAME."""
-    if name != "multigoal":
-        raise UserError(f"there is no toy dataset called {name!r}; there is toy:multigoal")
-    t = transitions(multigoal_rows())
+    if name not in WORLDS:
+        raise UserError(f"there is no toy dataset called {name!r}; there are {', '.join(WORLDS)}")
+    episodes, env = WORLDS[name]
+    rows = multigoal_rows(episodes)
+    t = transitions(pixel_rows(rows) if name == "multigoal-pixels" else rows)
     return Dataset(
-        name="toy:multigoal",
+        name=f"toy:{name}",
         transitions=t,
         action_low=np.full(2, -1, np.float32),
         action_high=np.full(2, 1, np.float32),
-        env="gtp/MultiGoal-v0",
-        metadata={"made": f"{EPISODES} episodes of a wandering demonstrator, seed 0"},
+        env=env,
+        metadata={"made": f"{episodes} episodes of a wandering demonstrator, seed 0"},
         fingerprint=fingerprint(t),
     )
+
+
+def pixel_rows(rows: Rows) -> Rows:
+    """The same rows, seen from above: positions become pictures."""
+    after = rows.next_observations
+    seen = None if after is None else pixels.draw(after)
+    return rows._replace(observations=pixels.draw(rows.observations), next_observations=seen)
 
 
 def multigoal_rows(episodes: int = EPISODES, seed: int = 0, wander: float = WANDER) -> Rows:
