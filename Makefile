@@ -14,7 +14,7 @@ demo: $(VENV)/.installed
 	$(BIN)/gtp demo
 
 test: lint
-	JAX_PLATFORMS=cpu MUJOCO_GL=disable OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+	JAX_PLATFORMS=cpu MUJOCO_GL=disable OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .

@@ -35,7 +35,16 @@ TINY = {
 ACTS_BY_ITS_MEAN = {"iql", "td3_bc", "rebrac", "awac", "xql", "cql", "onestep"}
 """Agents whose published way to act, our `single`, has no chance in it."""
 ROWS, OBS, ACTION, STEPS = 24, 3, 2, 30
-each_agent = pytest.mark.parametrize("name", AGENTS)
+
+
+def one_process(name, *case):
+    """A case of one agent; all of an agent's run in one process, which compiles it once."""
+    return pytest.param(name, *case, marks=pytest.mark.xdist_group(name))
+
+
+each_agent = pytest.mark.parametrize("name", [one_process(name) for name in AGENTS])
+quick_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+"""Programs that run twice are not worth optimising: this halves the time they take."""
 
 
 def batch(seed=0):
@@ -68,13 +77,13 @@ def run(agent, key, state=None):
 @functools.cache
 def compiled(name):
     """The default agent's run, compiled once for all tests: key -> state, metrics."""
-    return jax.jit(lambda key: run(AGENTS[name].make(config(name), STEPS), key))
+    return quick_jit(lambda key: run(AGENTS[name].make(config(name), STEPS), key))
 
 
 @functools.cache
 def first_state(name, **changes):
     """A compiled `init`: without jit its random numbers alone cost half a minute of tiny compilations."""
-    return jax.jit(AGENTS[name].make(config(name, **changes), STEPS).init)(jax.random.key(0), batch())
+    return quick_jit(AGENTS[name].make(config(name, **changes), STEPS).init)(jax.random.key(0), batch())
 
 
 @functools.cache
@@ -100,8 +109,7 @@ def distance(one, other):
 
 @each_agent
 def test_an_update_moves_the_parameters_and_reports_finite_scalars(name):
-    agent = AGENTS[name].make(config(name), STEPS)
-    first = agent.init(jax.random.key(0), batch())
+    first = first_state(name)
     state, metrics = compiled(name)(jax.random.key(0))
     assert isinstance(state, State)
     assert int(first.step) == 0
@@ -159,18 +167,6 @@ def test_jit_equals_no_jit(name):
 
 
 @each_agent
-def test_vmapped_seeds_equal_single_seeds(name):
-    keys = jax.random.split(jax.random.key(3), 3)
-    together, metrics = jax.jit(jax.vmap(lambda key: run(AGENTS[name].make(config(name), STEPS), key)))(keys)
-    for i, key in enumerate(keys):
-        alone, alone_metrics = compiled(name)(key)
-        assert_close(jax.tree.map(lambda x, i=i: x[i], together.params), alone.params, atol=1e-5)
-        assert_close({k: v[i] for k, v in metrics.items()}, alone_metrics, rtol=1e-4, atol=1e-5)
-    one, two = (jax.tree.map(lambda x, i=i: x[i], together.params.actor) for i in (0, 1))
-    assert distance(one, two) > 1e-2
-
-
-@each_agent
 def test_same_seed_same_bits(name):
     one, two = (compiled(name)(jax.random.key(4)) for _ in range(2))
     jax.tree.map(np.testing.assert_array_equal, one, two)
@@ -196,35 +192,41 @@ def test_every_config_field_is_read(name):
 
 
 @each_agent
-def test_numbers_may_be_swept_in_one_program(name):
-    """Every float of the config as a traced value, all at once, gives what separate configs give."""
+def test_seeds_and_swept_numbers_side_by_side_are_what_each_is_alone(name):
+    """Three members in one program: two seeds, and the first again with every float of the config changed."""
     base = config(name)
     names = sweepable(base)
     changed = {n: (0.8 if getattr(base, n) == 0 else 0.8 * getattr(base, n)) for n in names}
-    swept = {n: jnp.array([getattr(base, n), changed[n]]) for n in names}
+    swept = {n: jnp.array([getattr(base, n)] * 2 + [changed[n]]) for n in names}
+    keys = [jax.random.key(seed) for seed in (0, 3, 0)]
     make = lambda values: AGENTS[name].make(dataclasses.replace(base, **values), STEPS)  # noqa: E731
-    together, _ = jax.jit(jax.vmap(lambda values: run(make(values), jax.random.key(0))))(swept)
+    member = lambda key, values: run(make(values), key)  # noqa: E731
+    states, metrics = quick_jit(jax.vmap(member))(jnp.stack(keys), swept)
+    together = [jax.tree.map(lambda x, i=i: x[i], states.params) for i in range(3)]
+    for i in (0, 1):
+        alone, alone_metrics = compiled(name)(keys[i])
+        assert_close(together[i], alone.params, atol=1e-5)
+        assert_close({k: v[i] for k, v in metrics.items()}, alone_metrics, rtol=1e-4, atol=1e-5)
     other = without_jit(name, **changed)[0]
-    assert_close(jax.tree.map(lambda x: x[1], together.params), other.params, rtol=1e-3, atol=2e-5)
-    same = compiled(name)(jax.random.key(0))[0]
-    assert_close(jax.tree.map(lambda x: x[0], together.params), same.params, atol=1e-5)
-    assert distance(same.params, other.params) > 1e-4
+    assert_close(together[2], other.params, rtol=1e-3, atol=2e-5)
+    assert distance(together[0].actor, together[1].actor) > 1e-2
+    assert distance(together[0], together[2]) > 1e-4
 
 
-@each_agent
+@pytest.mark.parametrize("name", [one_process(name) for name in ("gtp", "consistency_ac")])
 def test_a_whole_run_is_one_compilation(name):
     """Chunks of a scan from the first step to the last, across every change of N(k)."""
     agent = AGENTS[name].make(config(name), STEPS)
     data = batch()
 
-    @jax.jit
+    @quick_jit
     def chunk(state):
         def step(state, _):
             return agent.update(state, data, jax.random.fold_in(jax.random.key(0), state.step))
 
         return jax.lax.scan(step, state, None, STEPS // 3)
 
-    state, levels = agent.init(jax.random.key(0), data), []
+    state, levels = first_state(name), []
     for _ in range(3):
         state, metrics = chunk(state)
         levels += np.asarray(metrics.get("levels", [])).tolist()
@@ -257,9 +259,10 @@ def switches(name):
 
 
 CASES = [(name, *case) for name in AGENTS for case in switches(name)]
+SWITCHES = [one_process(*case) for case in CASES]
 
 
-@pytest.mark.parametrize(("name", "field", "option"), CASES)
+@pytest.mark.parametrize(("name", "field", "option"), SWITCHES)
 def test_every_switch_runs_and_matters(name, field, option):
     known = field_types(AGENTS[name].Config)
     context = {k: v for k, v in CONTEXT.get(field, {}).items() if k in known}
