@@ -45,38 +45,47 @@ def test_mixed_data_suffice_for_the_optimal_return(name):
     assert probe.share_of_optimal_return(*trained(name)) >= 0.95
 
 
-@pytest.mark.parametrize("deterministic", [False, True])
-def test_behaviour_cloning_stays_with_the_data(deterministic):
+def test_behaviour_cloning_stays_with_the_data():
     module = agents.get("bc")
-    config = module.Config(deterministic=deterministic, hidden=(64, 64), actor_lr=2e-3)
-    agent = module.make(config, 600)
-    share = probe.share_of_optimal_return(agent, probe.train(agent, probe.chain(), 600, batch=128))
-    # The data's mean survives with .30, a Gaussian as wide as the data with less.
-    assert share < 0.4
+    agent = module.make(module.Config(hidden=(64, 64), actor_lr=2e-3), 500)
+    share = probe.share_of_optimal_return(agent, probe.train(agent, probe.chain(), 500, batch=128))
+    assert share < 0.3  # What the data's mean has; a Gaussian as wide as the data has less.
 
 
-def q_along_the_chain(name):
-    """The critic's value of the best action, and what it is over Q*, a mean for each step."""
+def expectile(q, tau=0.7):
+    """The τ-expectile of a sample, by its fixed point."""
+    v = q.mean()
+    for _ in range(100):
+        weight = np.where(q < v, 1 - tau, tau)
+        v = np.sum(weight * q) / np.sum(weight)
+    return v
+
+
+VALUE_OF_NEXT = {
+    "onestep": np.mean,
+    "iql": expectile,
+    "xql": lambda q: 2.0 * np.log(np.mean(np.exp(q / 2.0))),
+    # π is about the best action, and what its smoothing by 0.2 costs is a Gaussian integral.
+    "td3_bc": lambda q: q.max() / (1 + (0.2 / probe.WIDTH) ** 2),
+}
+"""What an agent's backup makes of the values of the data's actions in s'."""
+
+
+@pytest.mark.parametrize("name", VALUE_OF_NEXT)
+def test_the_critic_is_the_one_its_backup_defines(name):
+    """Q(x, k, a) = c_k·p(a) with c₂ = R, and c_(k−1) is γ times the value of the data's c_k·p(a)."""
+    data = probe.chain()
+    survival = probe.survival(np.asarray(data.obs), np.asarray(data.action))
+    want = [probe.REWARD]
+    for _ in range(probe.STEPS - 1):
+        want.insert(0, DISCOUNT * VALUE_OF_NEXT[name](want[0] * survival))
+
     _, params = trained(name)
-    x = np.linspace(-0.9, 0.9, 100)
+    got, x = [], np.linspace(-0.9, 0.9, 100)
     for k in range(probe.STEPS):
         obs = probe.observe(x, k)
-        best = probe.best(obs)
-        q = values.smallest(params.critic(params.normaliser(obs), best))
-        yield float(jnp.mean(q / probe.optimal_q(obs, best, DISCOUNT)))
-
-
-@pytest.mark.parametrize("name", ["td3_bc", "xql"])
-def test_the_critic_finds_the_value_of_acting_well(name):
-    np.testing.assert_allclose(list(q_along_the_chain(name)), 1, atol=0.2)
-
-
-def test_onesteps_critic_is_the_behaviours():
-    """Every step still to come costs a factor: how often the data's own actions survive it."""
-    data = probe.chain()
-    survives = float(np.mean(probe.survival(np.asarray(data.obs), np.asarray(data.action))))
-    assert survives < 0.6
-    np.testing.assert_allclose(list(q_along_the_chain("onestep")), [survives**2, survives, 1], rtol=0.2)
+        got.append(float(jnp.mean(params.critic(params.normaliser(obs), probe.best(obs)))))
+    np.testing.assert_allclose(got, want, rtol=0.2)
 
 
 @pytest.mark.parametrize("name", ["bc", "iql", "cql"])
@@ -88,8 +97,9 @@ def test_one_gaussian_does_not_cover_four_modes(name):
     params = probe.train(agent, probe.four_modes(), 400, batch=128)
     draw = Acting() if name == "bc" else Acting("softmax", 1)  # Of one candidate: a plain draw.
     share = probe.near_each_mode(agent, params, draw)
-    assert share.sum() < 0.5
-    np.testing.assert_allclose(share.sum(), 0.15, atol=0.1)  # About what any blunt distribution has there.
+    assert share.min() < 0.1
+    if name != "cql":  # Cloning lies between the modes; CQL climbs to one of them and forgets the others.
+        assert share.sum() < 0.3
 
 
 def test_a_delayed_actor_moves_at_every_second_update():

@@ -233,6 +233,7 @@ FUNCTIONS = {
     "an ensemble": lambda x: jax.vmap(lambda w: jnp.tanh(x @ w))(jnp.arange(32.0).reshape(2, 4, 4) / 9).min(
         0
     ),
+    "a gradient": lambda x: jax.grad(lambda y: jnp.sum(jnp.tanh(y)[..., 1] * jnp.max(y, -1)))(x),
     "clipped": lambda x: jnp.clip(jax.lax.clamp(-0.5, x, 0.5) * 3 - 1, -1, 1),
     "along an axis": lambda x: jnp.take_along_axis(x, jnp.argmin(-x, -1, keepdims=True), -1) + x,
 }

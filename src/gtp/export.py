@@ -135,14 +135,19 @@ def write(path: Path, content: bytes) -> None:
 
 
 def difference(pi: Policy, out: Path, format: Format, acting: Acting, member: int = 0) -> float | None:
-    """The largest difference between the file and `act` on random observations; None without a runtime."""
+    """The largest difference between the file and `act` on random observations, actions in [-1, 1].
+
+    None without a runtime. Some policies are steep: that of IDQL moves by 1e-5 with the last bit of an
+    observation, and so does this.
+    """
     run = runner(out, format)
     if run is None:
         return None
     obs = np.random.default_rng(0).normal(size=(CHECKED, *pi.obs_shape)).astype(np.float32)
     action, noise = graph.with_noise(pi.for_member(acting, member), obs, jax.random.key(1))
     given = [np.asarray(z).reshape(noise_shape(z.shape)) for z in noise]
-    return float(np.abs(run(obs, *given) - np.asarray(action)).max())
+    low, high = (np.asarray(pi.about[k], np.float32) for k in ("action_low", "action_high"))
+    return float((np.abs(run(obs, *given) - np.asarray(action)) / ((high - low) / 2)).max())
 
 
 def runner(out: Path, format: Format) -> Callable[..., np.ndarray] | None:

@@ -282,7 +282,7 @@ class _Writer:
             _constant(a.val) if isinstance(a, Literal) else self.values[a] for a in op.inputs
         ]
         shapes, target = [_shape(a) for a in op.inputs], _shape(op.outputs[0])
-        name = {"add_any": "add", "split": "split_"}.get(op.name, op.name)
+        name = {"add_any": "add", "split": "split_", "scatter-add": "scatter_add"}.get(op.name, op.name)
         if name in SAME:
             return values
         if name == "split_":
@@ -653,6 +653,23 @@ class _Writer:
                 x = self.cut(x, tuple(shape), axis, start, stop, step)
                 shape[axis] = target[axis]
         return x
+
+    def do_scatter_add(self, params: Any, values: Any, shapes: Any, target: Shape) -> Any:
+        """Something added at one fixed place of one axis: the gradient of picking it."""
+        (x, index, part), numbers = values, params["dimension_numbers"]
+        axes = tuple(numbers.inserted_window_dims)
+        fixed = _known(index) and index.constant.size == 1 and not numbers.operand_batching_dims
+        if not fixed or len(axes) != 1 or axes != tuple(numbers.scatter_dims_to_operand_dims):
+            raise UserError("export to ONNX adds at one fixed place only, not by this scatter")
+        (axis,), place = axes, int(index.constant.reshape(()))
+        thin = (*target[:axis], 1, *target[axis + 1 :])
+        part = self.do_expand_dims({"dimensions": (axis,)}, [part], [shapes[2]], thin)
+        size = target[axis]
+        if size > 1:
+            pads = np.zeros((2, len(target)), np.int64)
+            pads[:, axis] = place, size - 1 - place
+            part = _plain(self.emit("Pad", [self.full(part, thin), self.store(pads.reshape(-1))], target))
+        return self.do_add({}, [x, part], shapes, target)
 
     def split(self, op: Operation, x: Any, shape: Shape) -> list[Any]:
         axis, edges = op.params["axis"], np.cumsum([0, *op.params["sizes"]])

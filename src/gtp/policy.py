@@ -227,11 +227,13 @@ def arbitrary(agent: str, obs_shape: tuple[int, ...], action_size: int, **option
     }
     rng = np.random.default_rng(0)
 
-    def fill(leaf: Any) -> np.ndarray:
-        # Weights keep the size of what passes; rows may be deviations, which are never negative.
-        weights = leaf.ndim > 2
-        values = rng.normal(size=leaf.shape) if weights else rng.uniform(0.1, 1.0, leaf.shape)
-        return (values / leaf.shape[-1] ** 0.5 if weights else values).astype(leaf.dtype)
+    def fill(path: Any, leaf: Any) -> np.ndarray:
+        """Weights keep the size of what passes, biases are small, and deviations positive."""
+        if leaf.ndim > 2:
+            return (rng.normal(size=leaf.shape) / leaf.shape[-1] ** 0.5).astype(leaf.dtype)
+        if "bias" in jax.tree_util.keystr(path):
+            return (0.1 * rng.normal(size=leaf.shape)).astype(leaf.dtype)
+        return rng.uniform(0.5, 1.5, leaf.shape).astype(leaf.dtype)
 
-    params = jax.tree.map(fill, template(module.make(config, 1), about).params)
+    params = jax.tree_util.tree_map_with_path(fill, template(module.make(config, 1), about).params)
     return Policy(module.make, config, params, about)
