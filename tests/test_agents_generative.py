@@ -2,7 +2,8 @@
 
 Diffusion-QL and QGPO clone by the very functions IDQL does, and IFQL by those of flow BC: each kind of model
 is trained once on the four modes. Settings, and why: small networks and fast moving averages, so that a few
-thousand updates are enough; Adam at 3e-3, for at 1e-3 a small network stays as long on the plateau of one Gaussian.
+thousand updates are enough; Adam at 3e-3, for at 1e-3 a small network stays too long on the plateau of one
+Gaussian.
 """
 
 import pytest
@@ -50,7 +51,7 @@ def test_four_modes_stay_four(name):
 
 
 # A rule that chooses needs many candidates: most of the data are uniform, few of them near the best.
-CHOOSE = Acting("argmax", 256)
+CHOOSE = Acting("argmax", 512)
 CHAIN = {
     "diffusion_ql": (QUICK | AT_ONCE, CHOOSE),
     "consistency_ac": (
@@ -58,7 +59,7 @@ CHAIN = {
         CHOOSE,
     ),
     "fql": (ALL | {"lr": 2e-3, "alpha": 1.0, "flow_steps": 5}, Acting()),
-    "ifql": (ALL | {"lr": 2e-3}, CHOOSE),
+    "ifql": (ALL | {"lr": 1e-3}, CHOOSE),
     "idql": (QUICK | {"actor_hidden": (64, 64)}, CHOOSE),
     "shortcut": (QUICK | FOLLOW | {"eta": 3.0, "smallest_steps": 8, "bootstrap_every": 2}, CHOOSE),
     "meanflow": (QUICK | FOLLOW | {"eta": 3.0}, CHOOSE),
