@@ -146,10 +146,8 @@ def _interpret(jaxpr: Any, consts: Any, args: Any, on_draw: Callable[..., Any] |
             raise UserError(f"this agent draws random numbers other than {known}, which export does not know")
         elif eqn.primitive.name == "scan":
             out = _unroll(eqn, values, on_draw)
-        elif isinstance(body, ClosedJaxpr):
-            out = _interpret(body.jaxpr, body.consts, values, on_draw)
         elif body is not None:
-            out = _interpret(body, (), values, on_draw)
+            out = _interpret(*_open(body), values, on_draw)
         else:
             out = _bind(eqn, values)
         env |= zip(eqn.outvars, out, strict=True)
@@ -168,18 +166,26 @@ def _draw(eqn: Any, values: list[Any], on_draw: Callable[..., Any]) -> Any:
 
 def _unroll(eqn: Any, values: list[Any], on_draw: Callable[..., Any] | None) -> list[Any]:
     """A scan, step after step."""
-    params, body = eqn.params, eqn.params["jaxpr"]
-    cut = params["num_consts"], params["num_consts"] + params["num_carry"]
-    consts, carry, xs = values[: cut[0]], values[cut[0] : cut[1]], values[cut[1] :]
+    params, (body, body_consts) = eqn.params, _open(eqn.params["jaxpr"])
+    # Versions of JAX count differently what is scanned over and what is carried; an axis more tells both.
+    scanned = sum(a.aval.ndim != b.aval.ndim for a, b in zip(eqn.invars, body.invars, strict=True))
+    carried = sum(a.aval.ndim == b.aval.ndim for a, b in zip(eqn.outvars, body.outvars, strict=True))
+    first = len(values) - scanned - carried
+    consts, carry, xs = values[:first], values[first : first + carried], values[first + carried :]
     steps = list(range(params["length"]))
     rows: list[list[Any]] = []
     for i in reversed(steps) if params["reverse"] else steps:
         x = [lax.index_in_dim(x, i, keepdims=False) for x in xs]
-        out = _interpret(body.jaxpr, body.consts, [*consts, *carry, *x], on_draw)
+        out = _interpret(body, body_consts, [*consts, *carry, *x], on_draw)
         carry = out[: len(carry)]
         rows.append(out[len(carry) :])
     rows = rows[::-1] if params["reverse"] else rows
     return [*carry, *(jax.numpy.stack(column) for column in zip(*rows, strict=True))]
+
+
+def _open(body: Any) -> tuple[Any, Any]:
+    """A jaxpr and its constants, whether it came with any or not."""
+    return (body.jaxpr, body.consts) if isinstance(body, ClosedJaxpr) else (body, ())
 
 
 def _bind(eqn: Any, values: list[Any]) -> list[Any]:

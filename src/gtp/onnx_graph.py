@@ -287,6 +287,13 @@ class _Writer:
             return values
         if name == "split_":
             return self.split(op, values[0], shapes[0])
+        if name == "unstack":
+            axis, size = op.params["axis"], shapes[0][op.params["axis"]]
+            parts = self.split(
+                Operation(name, [], [], {"axis": axis, "sizes": [1] * size}), values[0], shapes[0]
+            )
+            thin = (*shapes[0][:axis], 1, *shapes[0][axis + 1 :])
+            return [self.do_squeeze({"dimensions": (axis,)}, [p], [thin], target) for p in parts]
         if name in WHOLE and op.outputs[0].aval.dtype.kind != "f":
             return [self.binary(*WHOLE[name], *values)]
         method = getattr(self, f"do_{name}", None)
@@ -437,6 +444,11 @@ class _Writer:
 
     def do_square(self, params: Any, values: Any, shapes: Any, target: Shape) -> Sum:
         return self.do_integer_pow({"y": 2}, values, shapes, target)
+
+    def do_one_minus_square(self, params: Any, values: Any, shapes: Any, target: Shape) -> Sum:
+        """What newer versions of JAX call the gradient of tanh."""
+        square = self.do_square({}, values, shapes, target)
+        return self.do_sub({}, [_constant(1.0), square], shapes, target)
 
     def do_rsqrt(self, params: Any, values: Any, shapes: Any, target: Shape) -> Sum:
         if _known(values[0]):
