@@ -292,7 +292,7 @@ def test_bench_act_times_everybody_in_turn(run, tmp_path, capsys):
     assert {(row["act"], row["candidates"]) for row in found} == {("single", "1"), ("argmax", "3")}
     for row in found:
         assert 0 < float(row["median_us"]) <= float(row["p95_us"])
-        assert row["calls"] == "40"
+        assert row["calls"] == ("40" if row["act"] == "single" else "20")
         assert "jax" in row["versions"]
     assert "median µs" in capsys.readouterr().out
     assert cli.main([*command[:-2], "0"]) == 2

@@ -46,7 +46,7 @@ class Bench:
     candidates: tuple[int, ...] = (1, 50)
     """Samples to choose from by the critic; 1 acts on a single sample."""
     calls: int = 2000
-    """Calls of each."""
+    """Calls of each; a tenth of them where there are candidates, which take that much longer."""
     out: Path | None = None
     """CSV file to add the rows to."""
 
@@ -113,7 +113,8 @@ def measure(options: Bench) -> list[dict[str, Any]]:
             acting = Acting(rule, candidates, steps if has_steps else None)
             with tempfile.TemporaryDirectory() as folder:
                 calls = competitors(pi, obs, acting, steps, Path(folder))
-                times = take_turns(calls, options.calls)
+                count = options.calls if candidates == 1 else max(ROUNDS, options.calls // 10)
+                times = take_turns(calls, count)
             for name, seconds in times.items():
                 median, late = (round(float(np.percentile(seconds, q)) * 1e6, 1) for q in (50, 95))
                 rows.append(
