@@ -92,7 +92,8 @@ def test_the_critic_is_the_one_its_backup_defines(name):
 def test_one_gaussian_does_not_cover_four_modes(name):
     """One for each head: a deviation per observation, one for all, and a squashed Gaussian."""
     module = agents.get(name)
-    config = module.Config(hidden=(32,), actor_lr=3e-3, **({"samples": 2} if name == "cql" else {}))
+    small = {"samples": 2, "critic_hidden": (32,)} if name == "cql" else {}
+    config = module.Config(hidden=(32,), actor_lr=3e-3, **small)
     agent = module.make(config, 400)
     params = probe.train(agent, probe.four_modes(), 400, batch=128)
     draw = Acting() if name == "bc" else Acting("softmax", 1)  # Of one candidate: a plain draw.
