@@ -324,7 +324,7 @@ def make(config: Config, total_steps: int) -> Agent:
         key_noise, key_choice = jax.random.split(key)
         obs = params.normaliser(obs)
         actor = params.actor if acting.weights == "online" else params.actor_target
-        z = jax.random.normal(key_noise, (acting.candidates, obs.shape[0], action_size(actor)))
+        z = jax.random.normal(key_noise, (acting.candidates, obs.shape[0], actor.action_size))
         actions = policy(actor, obs, z, acting.sampling_steps or config.sampling_steps)
         if acting.rule == "single":
             return actions[0]
@@ -332,8 +332,3 @@ def make(config: Config, total_steps: int) -> Agent:
         return values.choose(key_choice, actions, q, acting.rule)
 
     return Agent(init, update, act, ("single", "softmax", "argmax"), values.cautious_q)
-
-
-def action_size(actor: FlowNetwork) -> int:
-    """Dimensions of an action, read off the network."""
-    return actor.from_action.shape[-1]
