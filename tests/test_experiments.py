@@ -76,11 +76,14 @@ def test_a_picture_with_its_rows_is_made_once(tmp_path, capsys, monkeypatch):
     assert float(row["last_std"]) == pytest.approx(abs(means[0] - means[1]) / 2)
     assert (row["seeds"], row["step"], row["measure"]) == ("2", "6", "return")
     assert "| Gaussian BC |" in (out / "summary.md").read_text()
+    assert "</html>" in (out / "page" / "index.html").read_text()
     # A second time nothing is trained; with other settings nothing is overwritten.
     (out / "multigoal.png").unlink()
+    (out / "page" / "index.html").write_text("old")
     monkeypatch.setattr(runs, "go", lambda *_: pytest.fail("a finished run was trained again"))
     assert cli.main([*argv, "--steps", "6"]) == 0
     assert (out / "multigoal.png").exists()
+    assert "</html>" in (out / "page" / "index.html").read_text()
     capsys.readouterr()
     assert cli.main([*argv, "--steps", "7"]) == 2
     assert "other settings" in capsys.readouterr().err
