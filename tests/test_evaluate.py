@@ -119,8 +119,11 @@ def test_what_goes_wrong_in_a_worker_is_told():
 
 
 SCRIPT = """
+import signal
 import gymnasium, numpy as np
 from gtp.envs import worlds
+# A program started in the background of a shell ignores Ctrl-C, and so would its children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # No guard around the main program: workers must not import it.
 gymnasium.register("Point-v0", "gtp.envs.multigoal:MultiGoalEnv")
 crew = worlds.open_worlds("Point-v0", 8, 2)
@@ -140,7 +143,7 @@ def test_no_worker_outlives_its_parent(how):
     assert len(workers) == 2
     assert all(alive(pid) for pid in workers)
     parent.send_signal(how)
-    parent.communicate()
+    parent.communicate(timeout=60)
     end = time.monotonic() + 60
     while any(alive(pid) for pid in workers):
         assert time.monotonic() < end, "a worker is still there"
