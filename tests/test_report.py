@@ -105,7 +105,7 @@ def test_the_table_of_results_comes_out_of_their_rows():
     readme = (RESULTS.parent / "README.md").read_text()
     for name in ("default", "expectile", "paper_teacher", "weight_clip_4"):
         single, softmax = found[f"gtp · {name}", "single"], found[f"gtp · {name}", "softmax"]
-        assert f"| {name} | {single} | {softmax} |" in readme
+        assert f"| {name} | 3 × 10 | {single} | {softmax} |" in readme
 
 
 def test_eta_zero_is_compared_with_behaviour_cloning(tmp_path):
