@@ -164,3 +164,10 @@ def test_an_environment_that_cannot_be_played_is_found_before_training(tmp_path)
         with pytest.raises(UserError, match=words):
             run.start(tmp_path / "run", "gtp", agent.Config(), run.Settings(env=env, **settings), {})
         assert not (tmp_path / "run").exists()
+
+
+def test_vectors_cannot_be_stacked_even_where_nothing_is_played(tmp_path):
+    settings = run.Settings(data="toy:multigoal", steps=10, log_every=10, frame_stack=2, eval_episodes=0)
+    with pytest.raises(UserError, match=r"for pictures.*\(2,\)$"):
+        run.start(tmp_path / "run", "gtp", agent.Config(), settings, {})
+    assert not (tmp_path / "run").exists()

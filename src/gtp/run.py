@@ -175,10 +175,10 @@ def start(
     if folder.exists():
         raise UserError(f"{folder} exists already; name another --out, or go on with --resume {folder}")
     run = Run(folder, agent, agent_config, settings, sweep, load_data(settings.data, settings.reward))
+    obs_shape, action_size = run.obs_shape, run.dataset.transitions.action.shape[-1]
     if stage(run):
-        action_size = run.dataset.transitions.action.shape[-1]
         try:
-            worlds.check(str(run.env), run.obs_shape, action_size, settings.frame_stack)
+            worlds.check(str(run.env), obs_shape, action_size, settings.frame_stack)
         except UserError as error:
             raise UserError(f"{error}; --eval-episodes 0 trains without playing") from None
     content = describe(run)
