@@ -24,13 +24,14 @@ AVERAGE = {"critic_target_rate": 0.02}
 AGENTS = {
     "iql": QUICK | AVERAGE,
     "td3_bc": QUICK | {"target_rate": 0.02},
-    "rebrac": QUICK | {"target_rate": 0.02},
+    "rebrac": QUICK | {"target_rate": 0.02, "actor_every": 1},
     "awac": QUICK | AVERAGE,
     "xql": QUICK | AVERAGE,
     "cql": QUICK | AVERAGE | {"alpha": 1.0, "samples": 4, "critic_hidden": (64, 64)},
     "onestep": QUICK | AVERAGE | {"alpha": 0.03},
 }
-"""CQL's α of 10 and Onestep's of 1 are for returns in the hundreds; here they are 10 at most."""
+"""CQL's α of 10 and Onestep's of 1 are for returns in the hundreds; here they are 10 at most. ReBRAC, whose
+actor starts near 0, takes a step of it at every update."""
 
 
 @functools.cache

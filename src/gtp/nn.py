@@ -9,7 +9,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -106,6 +106,41 @@ def standardise(norm: eqx.nn.LayerNorm, x: Array) -> Array:
     centred = x - jnp.mean(x, axis=-1, keepdims=True)
     scale = jax.lax.rsqrt(jnp.mean(centred**2, axis=-1, keepdims=True) + norm.eps)
     return centred * scale * norm.weight + norm.bias
+
+
+def _is_linear(node: object) -> bool:
+    return isinstance(node, eqx.nn.Linear)
+
+
+Module = TypeVar("Module")
+
+
+def orthogonal(key: Array, network: Module, scale: float = math.sqrt(2)) -> Module:
+    """The network with orthogonal weights and no biases in its dense layers: how IQL's authors start."""
+    layers, tree = jax.tree.flatten(network, is_leaf=_is_linear)
+    draw = jax.nn.initializers.orthogonal(scale)
+
+    def restart(key: Array, layer: eqx.nn.Linear) -> eqx.nn.Linear:
+        *members, outputs, inputs = layer.weight.shape  # An ensemble has its members in front.
+        keys = jax.random.split(key, math.prod(members))
+        weight = jax.vmap(lambda k: draw(k, (outputs, inputs)))(keys).reshape(layer.weight.shape)
+        return eqx.tree_at(lambda x: (x.weight, x.bias), layer, (weight, jnp.zeros_like(layer.bias)))
+
+    keys = jax.random.split(key, len(layers))
+    layers = [restart(k, x) if _is_linear(x) else x for k, x in zip(keys, layers, strict=True)]
+    return jax.tree.unflatten(tree, layers)
+
+
+def small_outputs(key: Array, mlp: MLP, bound: float, bias: float = 0.1) -> MLP:
+    """The MLP with one bias in all hidden layers and a last layer near 0: how ReBRAC's authors start."""
+    *hidden, last = mlp.layers
+    hidden = [eqx.tree_at(lambda x: x.bias, layer, jnp.full_like(layer.bias, bias)) for layer in hidden]
+    leaves, tree = jax.tree.flatten(last)
+    keys = jax.random.split(key, len(leaves))
+    leaves = [
+        jax.random.uniform(k, x.shape, x.dtype, -bound, bound) for k, x in zip(keys, leaves, strict=True)
+    ]
+    return eqx.tree_at(lambda x: x.layers, mlp, (*hidden, jax.tree.unflatten(tree, leaves)))
 
 
 class Impala(eqx.Module):

@@ -12,9 +12,8 @@ It acts with the mean of π, as published; `softmax` and `argmax` choose among d
 
 Differences from the published code:
  1. No dropout in the actor, which the authors use for Adroit and Kitchen.
- 2. Initial weights are Equinox's, not orthogonal.
- 3. Observations are standardised unless `normalise_obs` says no (the preset `paper` says no).
- 4. The reward's scale belongs to the data: `--reward iql_locomotion` or `minus_one`.
+ 2. Observations are standardised unless `normalise_obs` says no (the preset `paper` says no).
+ 3. The reward's scale belongs to the data: `--reward iql_locomotion` or `minus_one`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ import jax.numpy as jnp
 
 from gtp import values
 from gtp.config import Fraction, NonNegative, Positive
-from gtp.nn import Ensemble, GaussianNetwork, Normaliser
+from gtp.nn import Ensemble, GaussianNetwork, Normaliser, orthogonal
 from gtp.optim import adam, cosine, polyak
 from gtp.types import Acting, Agent, Array, Metrics, State, Transition
 
@@ -80,11 +79,12 @@ def make(config: Config, total_steps: int) -> Agent:
     critic_optimiser = adam(config.critic_lr)
 
     def init(key: Array, data: Transition) -> State:
-        key_actor, key_critic, key_value = jax.random.split(key, 3)
+        key, key_actor, key_critic, key_value = jax.random.split(key, 4)
         obs_shape, action_size = data.obs.shape[1:], data.action.shape[-1]
         actor = GaussianNetwork(key_actor, obs_shape, action_size, config.hidden)
         critic = Ensemble(key_critic, obs_shape, action_size, config.hidden, 2, jax.nn.relu)
         value = Ensemble(key_value, obs_shape, 0, config.hidden, 1, jax.nn.relu)
+        actor, critic, value = orthogonal(key, (actor, critic, value))
         params = Params(Normaliser.fit(data.obs, config.normalise_obs), actor, critic, critic, value)
         opt = OptState(
             actor_optimiser.init(actor), critic_optimiser.init(critic), critic_optimiser.init(value)

@@ -9,11 +9,10 @@ TD3+BC with the cloning penalty in both places, a deeper critic and layer normal
 π is deterministic, so there is one way to act.
 
 Differences from the published code:
- 1. Initial weights are Equinox's; the authors start biases at 0.1 and the last layers near 0.
- 2. The actor's moving average follows the weights after the gradient step, theirs those before it.
- 3. Where the data end without saying what came next (time-outs), a' is the row's own action.
- 4. The delayed actor step is computed at every update and kept at every second one.
- 5. The reward's scale belongs to the data: `--reward rebrac_antmaze`.
+ 1. The actor's moving average follows the weights after the gradient step, theirs those before it.
+ 2. Where the data end without saying what came next (time-outs), a' is the row's own action.
+ 3. The delayed actor step is computed at every update and kept at every second one.
+ 4. The reward's scale belongs to the data: `--reward rebrac_antmaze`.
 """
 
 from __future__ import annotations
@@ -21,12 +20,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from gtp import values
 from gtp.config import Count, Fraction, NonNegative, Positive
-from gtp.nn import Ensemble, Network, Normaliser
+from gtp.nn import Ensemble, Network, Normaliser, small_outputs
 from gtp.optim import adam, descend, if_due, polyak
 from gtp.types import Acting, Agent, Array, Metrics, State, Transition
 
@@ -87,10 +87,12 @@ def make(config: Config, total_steps: int) -> Agent:
     actor_optimiser, critic_optimiser = adam(config.actor_lr), adam(config.critic_lr)
 
     def init(key: Array, data: Transition) -> State:
-        key_actor, key_critic = jax.random.split(key)
+        key_actor, key_critic, *keys = jax.random.split(key, 4)
         shape, size = data.obs.shape[1:], data.action.shape[-1]
         actor = Network(key_actor, shape, 0, config.hidden, size, jax.nn.relu)
         critic = Ensemble(key_critic, shape, size, config.hidden, 2, jax.nn.relu, layer_norm=True)
+        actor = eqx.tree_at(lambda x: x.mlp, actor, small_outputs(keys[0], actor.mlp, 1e-3))
+        critic = eqx.tree_at(lambda x: x.members, critic, small_outputs(keys[1], critic.members, 3e-3))
         normaliser = Normaliser.fit(data.obs, config.normalise_obs)
         opt = OptState(actor_optimiser.init(actor), critic_optimiser.init(critic))
         return State(jnp.int32(0), Params(normaliser, actor, actor, critic, critic), opt)

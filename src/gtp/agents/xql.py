@@ -28,7 +28,7 @@ import jax.numpy as jnp
 from gtp import values
 from gtp.config import Count, Fraction, NonNegative, Positive
 from gtp.errors import UserError
-from gtp.nn import Ensemble, GaussianNetwork, Normaliser
+from gtp.nn import Ensemble, GaussianNetwork, Normaliser, orthogonal
 from gtp.optim import adam, cosine, descend, polyak
 from gtp.types import Acting, Agent, Array, Metrics, State, Transition
 
@@ -97,11 +97,12 @@ def make(config: Config, total_steps: int) -> Agent:
     critic_optimiser = adam(config.critic_lr)
 
     def init(key: Array, data: Transition) -> State:
-        key_actor, key_critic, key_value = jax.random.split(key, 3)
+        key, key_actor, key_critic, key_value = jax.random.split(key, 4)
         shape, size = data.obs.shape[1:], data.action.shape[-1]
         actor = GaussianNetwork(key_actor, shape, size, config.hidden)
         critic = Ensemble(key_critic, shape, size, config.hidden, 2, jax.nn.relu)
         value = Ensemble(key_value, shape, 0, config.hidden, 1, jax.nn.relu, layer_norm=True)
+        actor, critic, value = orthogonal(key, (actor, critic, value))
         opt = OptState(
             actor=actor_optimiser.init(actor),
             critic=critic_optimiser.init(critic),
