@@ -1,8 +1,8 @@
 """Rebuild every table of results/README.md from the rows: python results/table.py.
 
 A table stands between `<!-- rows: FOLDER -->` and `<!-- end -->`. Its numbers are means over seeds, each seed
-being the mean of its episodes. *last* is the last evaluation, ± the standard deviation over seeds; *last 3* the
-mean of the last three evaluations; *best* the best evaluation of all, the same for all seeds.
+being the mean of its episodes. *last* is the last evaluation, ± the standard deviation over seeds; *last 3*
+the mean of the last three evaluations; *best* the best evaluation of all, the same for all seeds.
 """
 
 import csv
