@@ -36,8 +36,10 @@ class Optimisers(NamedTuple):
     critic: Optimiser
 
 
-def optimisers(actor_lr: Array | float, critic_lr: Array | float, grad_clip: Array | float) -> Optimisers:
-    """Adam for both, behind the same gradient clip."""
+def optimisers(
+    actor_lr: Array | float, critic_lr: Array | float, grad_clip: Array | float = 0.0
+) -> Optimisers:
+    """Adam for both, behind the same gradient clip; 0 is none."""
     return Optimisers(adam(actor_lr, grad_clip), adam(critic_lr, grad_clip))
 
 
@@ -46,6 +48,13 @@ def init(
 ) -> State:
     """The first state of an agent whose actor is given: a fresh twin critic beside it."""
     critic = Ensemble(key, data.obs.shape[1:], data.action.shape[-1], hidden)
+    return first_state(data, actor, critic, normalise, optimisers)
+
+
+def first_state(
+    data: Transition, actor: Any, critic: Ensemble, normalise: bool, optimisers: Optimisers
+) -> State:
+    """The first state of an agent whose networks are both given."""
     params = Params(Normaliser.fit(data.obs, normalise), actor, actor, critic, critic)
     opt = OptState(optimisers.actor.init(actor), optimisers.critic.init(critic))
     return State(jnp.int32(0), params, opt)

@@ -124,7 +124,7 @@ def orthogonal(key: Array, network: Module, scale: float = math.sqrt(2)) -> Modu
         *members, outputs, inputs = layer.weight.shape  # An ensemble has its members in front.
         keys = jax.random.split(key, math.prod(members))
         weight = jax.vmap(lambda k: draw(k, (outputs, inputs)))(keys).reshape(layer.weight.shape)
-        return eqx.tree_at(lambda x: (x.weight, x.bias), layer, (weight, jnp.zeros_like(layer.bias)))
+        return eqx.tree_at(lambda x: (x.weight, x.bias), layer, (weight, jnp.zeros(layer.weight.shape[:-1])))
 
     keys = jax.random.split(key, len(layers))
     layers = [restart(k, x) if _is_linear(x) else x for k, x in zip(keys, layers, strict=True)]
@@ -134,7 +134,9 @@ def orthogonal(key: Array, network: Module, scale: float = math.sqrt(2)) -> Modu
 def small_outputs(key: Array, mlp: MLP, bound: float, bias: float = 0.1) -> MLP:
     """The MLP with one bias in all hidden layers and a last layer near 0: how ReBRAC's authors start."""
     *hidden, last = mlp.layers
-    hidden = [eqx.tree_at(lambda x: x.bias, layer, jnp.full_like(layer.bias, bias)) for layer in hidden]
+    hidden = [
+        eqx.tree_at(lambda x: x.bias, layer, jnp.full(layer.weight.shape[:-1], bias)) for layer in hidden
+    ]
     leaves, tree = jax.tree.flatten(last)
     keys = jax.random.split(key, len(leaves))
     leaves = [

@@ -17,12 +17,13 @@ Differences from the code behind the scores people quote (CORL's):
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from gtp import values
+from gtp.actor_critic import OptState
 from gtp.config import Fraction, Positive
 from gtp.nn import Ensemble, GaussianNetwork, Normaliser
 from gtp.optim import adam, polyak
@@ -58,13 +59,6 @@ class Params(NamedTuple):
     actor: GaussianNetwork
     critic: Ensemble
     critic_target: Ensemble
-
-
-class OptState(NamedTuple):
-    """Adam's moments."""
-
-    actor: Any
-    critic: Any
 
 
 def make(config: Config, total_steps: int) -> Agent:

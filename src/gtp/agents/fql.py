@@ -20,12 +20,13 @@ Differences from the published code:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from gtp import flow, objectives, values
+from gtp.actor_critic import OptState
 from gtp.config import Count, Fraction, NonNegative, Positive
 from gtp.nn import Ensemble, Network, Normaliser
 from gtp.optim import adam, descend, polyak
@@ -70,13 +71,6 @@ class Params(NamedTuple):
     actor: Actor
     critic: Ensemble
     critic_target: Ensemble
-
-
-class OptState(NamedTuple):
-    """Adam's moments."""
-
-    actor: Any
-    critic: Any
 
 
 def make(config: Config, total_steps: int) -> Agent:

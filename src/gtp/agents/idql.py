@@ -19,13 +19,14 @@ Differences from the published code:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from gtp import diffusion, values
 from gtp.config import Count, Fraction, Positive
+from gtp.implicit import OptState
 from gtp.nn import Ensemble, FlowNetwork, Normaliser
 from gtp.optim import adam, descend, polyak
 from gtp.types import Acting, Agent, Array, Metrics, State, Transition
@@ -66,14 +67,6 @@ class Params(NamedTuple):
     critic: Ensemble
     critic_target: Ensemble
     value: Ensemble
-
-
-class OptState(NamedTuple):
-    """Adam's moments."""
-
-    actor: Any
-    critic: Any
-    value: Any
 
 
 def make(config: Config, total_steps: int) -> Agent:

@@ -17,15 +17,15 @@ Differences from the published code:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from gtp import flow, objectives, values
+from gtp import flow, implicit, objectives, values
 from gtp.config import Count, Fraction, Positive
-from gtp.nn import Ensemble, Network, Normaliser
-from gtp.optim import adam, descend, polyak
+from gtp.implicit import OptState, Params
+from gtp.nn import Ensemble, Network
+from gtp.optim import adam, descend
 from gtp.types import Acting, Agent, Array, Metrics, State, Transition
 
 
@@ -49,24 +49,6 @@ class Config:
     """Standardise observations with the data's mean and deviation."""
 
 
-class Params(NamedTuple):
-    """The flow's network, critic and value, and the observation normaliser."""
-
-    normaliser: Normaliser
-    actor: Network
-    critic: Ensemble
-    critic_target: Ensemble
-    value: Ensemble
-
-
-class OptState(NamedTuple):
-    """Adam's moments."""
-
-    actor: Any
-    critic: Any
-    value: Any
-
-
 def make(config: Config, total_steps: int) -> Agent:
     """The agent; nothing of it depends on the length of the run."""
     del total_steps
@@ -78,8 +60,7 @@ def make(config: Config, total_steps: int) -> Agent:
         actor = Network(keys[0], shape, size + 1, hidden, size, gelu)
         critic = Ensemble(keys[1], shape, size, hidden, 2, gelu, layer_norm=True)
         value = Ensemble(keys[2], shape, 0, hidden, 1, gelu, layer_norm=True)
-        params = Params(Normaliser.fit(data.obs, config.normalise_obs), actor, critic, critic, value)
-        return State(jnp.int32(0), params, OptState(*map(optimiser.init, (actor, critic, value))))
+        return implicit.init(data, actor, critic, value, config.normalise_obs, optimiser, optimiser)
 
     def update(state: State, batch: Transition, key: Array) -> tuple[State, Metrics]:
         params, opt = state.params, state.opt
@@ -99,10 +80,9 @@ def make(config: Config, total_steps: int) -> Agent:
             return loss, {"actor_loss": loss}
 
         actor, actor_opt, more, norm = descend(actor_loss, params.actor, opt.actor, optimiser)
-        critic_target = polyak(params.critic_target, critic, config.critic_target_rate)
-        params = Params(params.normaliser, actor, critic, critic_target, value)
         opt = OptState(actor_opt, critic_opt, value_opt)
-        return State(state.step + 1, params, opt), metrics | extra | more | {"actor_grad_norm": norm}
+        state = implicit.advance(state, actor, critic, value, opt, config.critic_target_rate)
+        return state, metrics | extra | more | {"actor_grad_norm": norm}
 
     def act(params: Params, obs: Array, key: Array, acting: Acting) -> Array:
         obs, steps = params.normaliser(obs), acting.sampling_steps or config.sampling_steps

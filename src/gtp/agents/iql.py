@@ -19,15 +19,14 @@ Differences from the published code:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
-from gtp import values
+from gtp import implicit, values
 from gtp.config import Fraction, NonNegative, Positive
-from gtp.nn import Ensemble, GaussianNetwork, Normaliser, orthogonal
-from gtp.optim import adam, cosine, polyak
+from gtp.implicit import OptState, Params
+from gtp.nn import Ensemble, GaussianNetwork, orthogonal
+from gtp.optim import adam, cosine
 from gtp.types import Acting, Agent, Array, Metrics, State, Transition
 
 
@@ -55,24 +54,6 @@ class Config:
     """Standardise observations with the data's mean and deviation."""
 
 
-class Params(NamedTuple):
-    """Networks, the critic's moving average, and the observation normaliser."""
-
-    normaliser: Normaliser
-    actor: GaussianNetwork
-    critic: Ensemble
-    critic_target: Ensemble
-    value: Ensemble
-
-
-class OptState(NamedTuple):
-    """Adam's moments."""
-
-    actor: Any
-    critic: Any
-    value: Any
-
-
 def make(config: Config, total_steps: int) -> Agent:
     """The agent for a run of `total_steps` updates, over which the actor's learning rate falls."""
     actor_optimiser = adam(cosine(config.actor_lr, total_steps))
@@ -85,11 +66,9 @@ def make(config: Config, total_steps: int) -> Agent:
         critic = Ensemble(key_critic, obs_shape, action_size, config.hidden, 2, jax.nn.relu)
         value = Ensemble(key_value, obs_shape, 0, config.hidden, 1, jax.nn.relu)
         actor, critic, value = orthogonal(key, (actor, critic, value))
-        params = Params(Normaliser.fit(data.obs, config.normalise_obs), actor, critic, critic, value)
-        opt = OptState(
-            actor_optimiser.init(actor), critic_optimiser.init(critic), critic_optimiser.init(value)
+        return implicit.init(
+            data, actor, critic, value, config.normalise_obs, actor_optimiser, critic_optimiser
         )
-        return State(jnp.int32(0), params, opt)
 
     def update(state: State, batch: Transition, key: Array) -> tuple[State, Metrics]:
         del key
@@ -114,9 +93,9 @@ def make(config: Config, total_steps: int) -> Agent:
             params.critic, opt.critic, critic_optimiser, batch, target
         )
 
-        critic_target = polyak(params.critic_target, critic, config.critic_target_rate)
-        new_params = Params(params.normaliser, actor, critic, critic_target, value)
-        return State(state.step + 1, new_params, OptState(actor_opt, critic_opt, value_opt)), metrics | extra
+        opt = OptState(actor_opt, critic_opt, value_opt)
+        state = implicit.advance(state, actor, critic, value, opt, config.critic_target_rate)
+        return state, metrics | extra
 
     def act(params: Params, obs: Array, key: Array, acting: Acting) -> Array:
         obs = params.normaliser(obs)

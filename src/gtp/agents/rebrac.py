@@ -18,16 +18,16 @@ Differences from the published code:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from gtp import values
+from gtp import actor_critic, values
+from gtp.actor_critic import OptState, Params
 from gtp.config import Count, Fraction, NonNegative, Positive
-from gtp.nn import Ensemble, Network, Normaliser, small_outputs
-from gtp.optim import adam, descend, if_due, polyak
+from gtp.nn import Ensemble, Network, small_outputs
+from gtp.optim import descend, if_due
 from gtp.types import Acting, Agent, Array, Metrics, State, Transition
 
 
@@ -59,23 +59,6 @@ class Config:
     """Standardise observations with the data's mean and deviation."""
 
 
-class Params(NamedTuple):
-    """Both networks, their moving averages, and what standardises the observations."""
-
-    normaliser: Normaliser
-    actor: Network
-    actor_target: Network
-    critic: Ensemble
-    critic_target: Ensemble
-
-
-class OptState(NamedTuple):
-    """Adam's moments."""
-
-    actor: Any
-    critic: Any
-
-
 def squared_distance(one: Array, other: Array) -> Array:
     """‖a − b‖², one number per sample."""
     return jnp.sum((one - other) ** 2, axis=-1)
@@ -84,7 +67,7 @@ def squared_distance(one: Array, other: Array) -> Array:
 def make(config: Config, total_steps: int) -> Agent:
     """The agent; nothing of it depends on the length of the run."""
     del total_steps
-    actor_optimiser, critic_optimiser = adam(config.actor_lr), adam(config.critic_lr)
+    optimisers = actor_critic.optimisers(config.actor_lr, config.critic_lr)
 
     def init(key: Array, data: Transition) -> State:
         key_actor, key_critic, *keys = jax.random.split(key, 4)
@@ -93,9 +76,7 @@ def make(config: Config, total_steps: int) -> Agent:
         critic = Ensemble(key_critic, shape, size, config.hidden, 2, jax.nn.relu, layer_norm=True)
         actor = eqx.tree_at(lambda x: x.mlp, actor, small_outputs(keys[0], actor.mlp, 1e-3))
         critic = eqx.tree_at(lambda x: x.members, critic, small_outputs(keys[1], critic.members, 3e-3))
-        normaliser = Normaliser.fit(data.obs, config.normalise_obs)
-        opt = OptState(actor_optimiser.init(actor), critic_optimiser.init(critic))
-        return State(jnp.int32(0), Params(normaliser, actor, actor, critic, critic), opt)
+        return actor_critic.first_state(data, actor, critic, config.normalise_obs, optimisers)
 
     def policy(actor: Network, obs: Array) -> Array:
         return jnp.tanh(actor(obs))
@@ -111,7 +92,7 @@ def make(config: Config, total_steps: int) -> Agent:
         next_value = values.smallest(params.critic_target(batch.next_obs, next_action)) - penalty
         target = values.td_target(batch.reward, batch.bootstrap, next_value, config.discount)
         critic, critic_opt, metrics = values.fit_critic(
-            params.critic, opt.critic, critic_optimiser, batch, target
+            params.critic, opt.critic, optimisers.critic, batch, target
         )
 
         # Actor: the cautious critic at unit scale, against the distance to the data.
@@ -123,16 +104,14 @@ def make(config: Config, total_steps: int) -> Agent:
             loss = config.actor_penalty * distance - jnp.mean(q) / scale
             return loss, {"actor_loss": loss, "actor_distance": distance, "q_policy": jnp.mean(q)}
 
-        actor, actor_opt, extra, norm = descend(actor_loss, params.actor, opt.actor, actor_optimiser)
+        actor, actor_opt, extra, norm = descend(actor_loss, params.actor, opt.actor, optimisers.actor)
         metrics |= extra | {"actor_grad_norm": norm, "critic_penalty": jnp.mean(penalty)}
 
         due = (state.step + 1) % config.actor_every == 0
         rate = jnp.where(due, config.target_rate, 0.0)
         actor, actor_opt = if_due(due, (actor, actor_opt), (params.actor, opt.actor))
-        actor_target = polyak(params.actor_target, actor, rate)
-        critic_target = polyak(params.critic_target, critic, rate)
-        new_params = Params(params.normaliser, actor, actor_target, critic, critic_target)
-        return State(state.step + 1, new_params, OptState(actor_opt, critic_opt)), metrics
+        opt = OptState(actor_opt, critic_opt)
+        return actor_critic.advance(state, actor, critic, opt, rate, rate), metrics
 
     def act(params: Params, obs: Array, key: Array, acting: Acting) -> Array:
         del key

@@ -18,15 +18,15 @@ Differences from the published code:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from gtp import values
+from gtp import actor_critic, values
+from gtp.actor_critic import OptState, Params
 from gtp.config import Count, Fraction, NonNegative, Positive
-from gtp.nn import Ensemble, Network, Normaliser
-from gtp.optim import adam, descend, if_due, polyak
+from gtp.nn import Ensemble, Network
+from gtp.optim import descend, if_due
 from gtp.types import Acting, Agent, Array, Metrics, State, Transition
 
 
@@ -56,37 +56,17 @@ class Config:
     """Standardise observations with the data's mean and deviation."""
 
 
-class Params(NamedTuple):
-    """Networks with their moving averages, and the observation normaliser."""
-
-    normaliser: Normaliser
-    actor: Network
-    actor_target: Network
-    critic: Ensemble
-    critic_target: Ensemble
-
-
-class OptState(NamedTuple):
-    """Adam's moments."""
-
-    actor: Any
-    critic: Any
-
-
 def make(config: Config, total_steps: int) -> Agent:
     """The agent; nothing of it depends on the length of the run."""
     del total_steps
-    actor_optimiser, critic_optimiser = adam(config.actor_lr), adam(config.critic_lr)
+    optimisers = actor_critic.optimisers(config.actor_lr, config.critic_lr)
 
     def init(key: Array, data: Transition) -> State:
         key_actor, key_critic = jax.random.split(key)
         obs_shape, action_size = data.obs.shape[1:], data.action.shape[-1]
         actor = Network(key_actor, obs_shape, 0, config.hidden, action_size, jax.nn.relu)
         critic = Ensemble(key_critic, obs_shape, action_size, config.hidden, 2, jax.nn.relu)
-        params = Params(Normaliser.fit(data.obs, config.normalise_obs), actor, actor, critic, critic)
-        return State(
-            jnp.int32(0), params, OptState(actor_optimiser.init(actor), critic_optimiser.init(critic))
-        )
+        return actor_critic.first_state(data, actor, critic, config.normalise_obs, optimisers)
 
     def policy(actor: Network, obs: Array) -> Array:
         return jnp.tanh(actor(obs))
@@ -100,7 +80,7 @@ def make(config: Config, total_steps: int) -> Agent:
         next_value = values.smallest(params.critic_target(batch.next_obs, next_action))
         target = values.td_target(batch.reward, batch.bootstrap, next_value, config.discount)
         critic, critic_opt, metrics = values.fit_critic(
-            params.critic, opt.critic, critic_optimiser, batch, target
+            params.critic, opt.critic, optimisers.critic, batch, target
         )
 
         def actor_loss(actor: Network) -> tuple[Array, Metrics]:
@@ -111,20 +91,14 @@ def make(config: Config, total_steps: int) -> Agent:
             loss = error - scale * jnp.mean(q)
             return loss, {"actor_loss": loss, "mean_error": error, "q_policy": jnp.mean(q)}
 
-        actor, actor_opt, extra, norm = descend(actor_loss, params.actor, opt.actor, actor_optimiser)
+        actor, actor_opt, extra, norm = descend(actor_loss, params.actor, opt.actor, optimisers.actor)
         metrics |= extra | {"actor_grad_norm": norm}
 
         due = (state.step + 1) % config.actor_every == 0
         actor, actor_opt = if_due(due, (actor, actor_opt), (params.actor, opt.actor))
         rate = jnp.where(due, config.target_rate, 0.0)
-        new_params = Params(
-            normaliser=params.normaliser,
-            actor=actor,
-            actor_target=polyak(params.actor_target, actor, rate),
-            critic=critic,
-            critic_target=polyak(params.critic_target, critic, rate),
-        )
-        return State(state.step + 1, new_params, OptState(actor_opt, critic_opt)), metrics
+        opt = OptState(actor_opt, critic_opt)
+        return actor_critic.advance(state, actor, critic, opt, rate, rate), metrics
 
     def act(params: Params, obs: Array, key: Array, acting: Acting) -> Array:
         del key

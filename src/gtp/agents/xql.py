@@ -20,16 +20,16 @@ Differences from the published code:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from gtp import values
+from gtp import implicit, values
 from gtp.config import Count, Fraction, NonNegative, Positive
 from gtp.errors import UserError
-from gtp.nn import Ensemble, GaussianNetwork, Normaliser, orthogonal
-from gtp.optim import adam, cosine, descend, polyak
+from gtp.implicit import OptState, Params
+from gtp.nn import Ensemble, GaussianNetwork, orthogonal
+from gtp.optim import adam, cosine, descend
 from gtp.types import Acting, Agent, Array, Metrics, State, Transition
 
 
@@ -72,24 +72,6 @@ class Config:
             raise UserError(f"random_actions must be 0 or more, not {self.random_actions}")
 
 
-class Params(NamedTuple):
-    """Networks, the critic's moving average, and the observation normaliser."""
-
-    normaliser: Normaliser
-    actor: GaussianNetwork
-    critic: Ensemble
-    critic_target: Ensemble
-    value: Ensemble
-
-
-class OptState(NamedTuple):
-    """Adam's moments."""
-
-    actor: Any
-    critic: Any
-    value: Any
-
-
 def make(config: Config, total_steps: int) -> Agent:
     """The agent for a run of `total_steps` updates, over which the actor's learning rate may fall."""
     falling = cosine(config.actor_lr, total_steps)
@@ -103,13 +85,9 @@ def make(config: Config, total_steps: int) -> Agent:
         critic = Ensemble(key_critic, shape, size, config.hidden, 2, jax.nn.relu)
         value = Ensemble(key_value, shape, 0, config.hidden, 1, jax.nn.relu, layer_norm=True)
         actor, critic, value = orthogonal(key, (actor, critic, value))
-        opt = OptState(
-            actor=actor_optimiser.init(actor),
-            critic=critic_optimiser.init(critic),
-            value=critic_optimiser.init(value),
+        return implicit.init(
+            data, actor, critic, value, config.normalise_obs, actor_optimiser, critic_optimiser
         )
-        normaliser = Normaliser.fit(data.obs, config.normalise_obs)
-        return State(jnp.int32(0), Params(normaliser, actor, critic, critic, value), opt)
 
     def actions_for_value(key: Array, action: Array) -> Array:
         """The data's actions with noise, then uniform ones: (1 + random_actions, batch, action)."""
@@ -152,14 +130,8 @@ def make(config: Config, total_steps: int) -> Agent:
         )
 
         metrics = metrics | actor_metrics | critic_metrics | values.weight_metrics(advantage, weight)
-        new_params = Params(
-            normaliser=params.normaliser,
-            actor=actor,
-            critic=critic,
-            critic_target=polyak(params.critic_target, critic, config.critic_target_rate),
-            value=value,
-        )
-        return State(state.step + 1, new_params, OptState(actor_opt, critic_opt, value_opt)), metrics
+        opt = OptState(actor_opt, critic_opt, value_opt)
+        return implicit.advance(state, actor, critic, value, opt, config.critic_target_rate), metrics
 
     def act(params: Params, obs: Array, key: Array, acting: Acting) -> Array:
         obs = params.normaliser(obs)
