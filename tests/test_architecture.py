@@ -34,7 +34,7 @@ def ours(module):
 
 
 GROUND = {"gtp.types", "gtp.errors", "gtp.config", "gtp.nn", "gtp.noise", "gtp.optim"}
-MATHS = {"gtp.flow", "gtp.objectives", "gtp.values", "gtp.diffusion", "gtp.actor_critic"}
+MATHS = {"gtp.flow", "gtp.objectives", "gtp.values", "gtp.diffusion", "gtp.actor_critic", "gtp.implicit"}
 AGENTS = sorted(m for m in FILES if within(m, "gtp.agents"))
 MAY_NAME_AGENTS = (
     "gtp.agents",
