@@ -13,11 +13,12 @@ action without its last axis, or are scalars.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from gtp import jumps
 from gtp.nn import Network
 from gtp.noise import Noise, precondition
 from gtp.types import Array
@@ -34,17 +35,22 @@ def column(level: Array) -> Array:
     return jnp.asarray(level)[..., None]
 
 
-def endpoint(network: Callable[[Array, Array, Array], Array], noise: Noise) -> Endpoint:
+class NetworkEndpoint(NamedTuple):
     """φ from a raw network F(c_in·a_t, t, s): c_skip·a_t + c_out·F, with EDM's scalings.
 
     The network never sees a target below ε, where a logarithm of time would run away.
     """
 
-    def phi(a_t: Array, t: Array, s: Array) -> Array:
-        c_skip, c_out, c_in = (column(c) for c in precondition(jnp.asarray(t), noise.sigma_data))
-        return c_skip * a_t + c_out * network(c_in * a_t, t, jnp.maximum(s, noise.t_min))
+    network: Callable[[Array, Array, Array], Array]
+    noise: Noise
 
-    return phi
+    def __call__(self, a_t: Array, t: Array, s: Array) -> Array:
+        """φ(a_t, t, s)."""
+        c_skip, c_out, c_in = (column(c) for c in precondition(jnp.asarray(t), self.noise.sigma_data))
+        return c_skip * a_t + c_out * self.network(c_in * a_t, t, jnp.maximum(s, self.noise.t_min))
+
+
+endpoint = NetworkEndpoint
 
 
 def flow_map(phi: Endpoint, a_t: Array, t: Array, s: Array) -> Array:
@@ -102,7 +108,32 @@ def trajectory(phi: Endpoint, a_start: Array, grid: Array) -> Array:
 
 def sample(phi: Endpoint, z: Array, grid: Array) -> Array:
     """π(s): turn noise z ~ N(0, I) into an action in K jumps of Φ, clipped to the action range at the end."""
-    return jnp.clip(trajectory(phi, grid[0] * z, grid)[-1], -1.0, 1.0)
+    jump = jump_in_one_kernel if jumps.suits(phi, z) else jump_by_jump
+    return jnp.clip(jump(phi, grid[0] * z, grid), -1.0, 1.0)
+
+
+def jump_by_jump(phi: Endpoint, a_start: Array, grid: Array) -> Array:
+    """The end of the `trajectory`."""
+    return trajectory(phi, a_start, grid)[-1]
+
+
+@jax.custom_vjp
+def jump_in_one_kernel(phi: NetworkEndpoint, a_start: Array, grid: Array) -> Array:
+    """The same where nobody asks for a gradient: Φ as one line keep·a_t + add·F(c_in·a_t) in a GPU kernel."""
+    t, s, bound = grid[:-1], grid[1:], phi.network
+    c_skip, c_out, c_in = precondition(t, phi.noise.sigma_data)
+    lines = jumps.Jumps(
+        keep=(1 - s / t) * c_skip + s / t,
+        add=(1 - s / t) * c_out,
+        scale=c_in,
+        time_share=bound.network.time_share(t, jnp.maximum(s, phi.noise.t_min)),
+    )
+    return jumps.run(lines, bound, a_start)
+
+
+jump_in_one_kernel.defvjp(
+    lambda *args: jax.vjp(jump_by_jump, *args), lambda pull_back, cotangent: pull_back(cotangent)
+)
 
 
 def resample(phi: Endpoint, z: Array, grid: Array, noise: Noise) -> Array:

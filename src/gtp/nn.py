@@ -329,16 +329,27 @@ class FlowNetwork(eqx.Module):
         """Dimensions of an action."""
         return self.from_action.shape[-1]
 
-    def bind(self, obs: Array) -> Callable[[Array, Array, Array], Array]:
+    def bind(self, obs: Array) -> BoundFlow:
         """Fix the observation; what remains is the network (a_t, t, s) -> F that `flow.endpoint` wants."""
-        obs_share = product(see(self.eyes, obs), self.from_obs)
+        return BoundFlow(self, product(see(self.eyes, obs), self.from_obs))
 
-        def network(a_t: Array, t: Array, s: Array) -> Array:
-            times = jnp.concatenate([self.embed_t(jnp.asarray(t)), self.embed_s(jnp.asarray(s))], axis=-1)
-            x = obs_share + product(a_t, self.from_action) + linear(self.from_time, times)
-            return self.rest(mish(x))
+    def time_share(self, t: Array, s: Array) -> Array:
+        """What the two times, and the bias, give the first layer."""
+        times = jnp.concatenate([self.embed_t(jnp.asarray(t)), self.embed_s(jnp.asarray(s))], axis=-1)
+        return linear(self.from_time, times)
 
-        return network
+
+class BoundFlow(eqx.Module):
+    """A `FlowNetwork` that has seen its observation."""
+
+    network: FlowNetwork
+    obs_share: Array
+    """What the observation gives the first layer."""
+
+    def __call__(self, a_t: Array, t: Array, s: Array) -> Array:
+        """F(s, a_t, t, s')."""
+        x = self.obs_share + product(a_t, self.network.from_action) + self.network.time_share(t, s)
+        return self.network.rest(mish(x))
 
 
 class Normaliser(NamedTuple):
