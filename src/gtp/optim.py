@@ -7,33 +7,31 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax.flatten_util import ravel_pytree
 
+from gtp import leaves
 from gtp.types import Array
+
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+"""Adam's constants."""
+
+
+class Moments(NamedTuple):
+    """What Adam remembers."""
+
+    count: Array
+    """Steps so far."""
+    mean: Any
+    square: Any
+    """Moving averages of the gradient and of its square, shaped like the parameters."""
 
 
 class Optimiser(NamedTuple):
-    """An optax transformation; its own types do not know Equinox modules."""
+    """A way to turn gradients into steps."""
 
-    init: Callable[[Any], Any]
-    update: Callable[..., tuple[Any, Any]]
-
-
-def clip_by_norm(limit: Array | float) -> optax.GradientTransformation:
-    """Scale gradients whose global norm exceeds `limit`; 0 turns it off."""
-
-    def clip(grads: Any, _: Any) -> Any:
-        norm = optax.tree.norm(grads)
-        factor = jnp.where((limit > 0) & (norm > limit), limit / norm, 1.0)
-        return jax.tree.map(lambda g: g * factor, grads)
-
-    return optax.stateless(clip)
-
-
-def ravel(tree: Any) -> Array:
-    """All leaves of a tree as one vector."""
-    return ravel_pytree(tree)[0]
+    init: Callable[[Any], Moments]
+    step: Callable[[Any, Any, Moments], tuple[Any, Moments, Array]]
+    """(params, gradients, moments) -> params, moments, norm of the gradient."""
 
 
 def cosine(learning_rate: Array | float, total_steps: int) -> Callable[[Array], Array]:
@@ -41,35 +39,57 @@ def cosine(learning_rate: Array | float, total_steps: int) -> Callable[[Array], 
     return lambda step: learning_rate * 0.5 * (1 + jnp.cos(jnp.pi * jnp.minimum(step / total_steps, 1.0)))
 
 
+def norm_of(tree: Any) -> Array:
+    """Euclidean norm of all numbers together, taken over one vector: two kernels instead of one an array."""
+    return jnp.linalg.norm(ravel_pytree(tree)[0])
+
+
+def clip_factor(norm: Array, limit: Array | float) -> Array:
+    """What scales a gradient whose norm exceeds `limit` down to it; a limit of 0 is none."""
+    return jnp.where((limit > 0) & (norm > limit), limit / norm, 1.0)
+
+
 def adam(
     learning_rate: Array | float | Callable[[Array], Array], grad_clip: Array | float = 0.0
 ) -> Optimiser:
-    """Adam behind a gradient clip, all moments in one vector; the learning rate may depend on the step."""
-    chain: Any = optax.chain(clip_by_norm(grad_clip), optax.adam(learning_rate))
+    """Adam behind a gradient clip; the learning rate may depend on the step.
 
-    def update(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
-        flat, unravel = ravel_pytree(grads)
-        updates, state = chain.update(flat, state)
-        return unravel(updates), state
+    Own code instead of optax's, because `leaves.each` wants the formula.
+    """
 
-    return Optimiser(lambda params: chain.init(ravel(params)), update)
+    def init(params: Any) -> Moments:
+        zeros = jax.tree.map(jnp.zeros_like, params)
+        return Moments(jnp.int32(0), zeros, zeros)
+
+    def step(params: Any, grads: Any, moments: Moments) -> tuple[Any, Moments, Array]:
+        norm, count = norm_of(grads), moments.count + 1
+        rate = learning_rate(moments.count) if callable(learning_rate) else learning_rate
+        scalars = clip_factor(norm, grad_clip), rate / (1 - BETA1**count), 1 / (1 - BETA2**count)
+        params, mean, square = leaves.each(adam_formula, scalars, params, moments.mean, moments.square, grads)
+        return params, Moments(count, mean, square), norm
+
+    return Optimiser(init, step)
+
+
+def adam_formula(scalars: Any, param: Array, mean: Array, square: Array, grad: Array) -> tuple[Array, ...]:
+    """θ ← θ − rate·m/(√(v·correction) + ε), with m and v the averages of the clipped gradient."""
+    factor, rate, correction = scalars
+    grad = factor * grad
+    mean = BETA1 * mean + (1 - BETA1) * grad
+    square = BETA2 * square + (1 - BETA2) * grad**2
+    return param - rate * mean / (jnp.sqrt(correction * square) + EPSILON), mean, square
 
 
 def descend(
     loss: Callable[[Any], tuple[Array, dict[str, Array]]],
     params: Any,
-    opt_state: Any,
+    moments: Moments,
     optimiser: Optimiser,
-) -> tuple[Any, Any, dict[str, Array], Array]:
-    """One step down `loss`, a function to (value, metrics): params, opt_state, metrics, gradient norm.
-
-    Everything after the gradient happens on one vector: a few kernels, however many layers there are.
-    """
+) -> tuple[Any, Moments, dict[str, Array], Array]:
+    """One step down `loss`, a function to (value, metrics): params, moments, metrics, gradient norm."""
     grads, metrics = jax.grad(loss, has_aux=True)(params)
-    flat, unravel = ravel_pytree(params)
-    slope = ravel(grads)
-    updates, opt_state = optimiser.update(slope, opt_state, flat)
-    return unravel(flat + updates), opt_state, metrics, jnp.linalg.norm(slope)
+    params, moments, norm = optimiser.step(params, grads, moments)
+    return params, moments, metrics, norm
 
 
 def if_due(due: Array, new: Any, old: Any) -> Any:
@@ -79,8 +99,14 @@ def if_due(due: Array, new: Any, old: Any) -> Any:
 
 def polyak(target: Any, online: Any, rate: Array | float) -> Any:
     """Moving average θ⁻ ← rate·θ + (1 − rate)·θ⁻."""
-    flat, unravel = ravel_pytree(target)
-    return unravel(flat + rate * (ravel(online) - flat))
+    (average,) = leaves.each(average_formula, [rate], target, online)
+    return average
+
+
+def average_formula(scalars: Any, target: Array, online: Array) -> tuple[Array]:
+    """θ⁻ + rate·(θ − θ⁻)."""
+    (rate,) = scalars
+    return (target + rate * (online - target),)
 
 
 def ema_rate(step: Array, rate: Array | float, every: int, start: int) -> Array:

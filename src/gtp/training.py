@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from gtp import pictures
@@ -107,27 +106,6 @@ def gather(data: Transition, index: Array, key: Array | None = None) -> Transiti
     return rest._replace(obs=obs, next_obs=next_obs)
 
 
-def packing(state: State) -> tuple[Callable[[State], Any], Callable[[Any], State]]:
-    """A state with each network as one vector, and back: what `optim` does to a vector is then one kernel."""
-    whole = lambda params: jax.tree.flatten(params, is_leaf=lambda x: x is not params)  # noqa: E731
-    children, structure = whole(state.params)
-    uniform = [len({x.dtype for x in jax.tree.leaves(child)}) == 1 for child in children]
-    back = [
-        ravel_pytree(child)[1] if one else lambda x: x for child, one in zip(children, uniform, strict=True)
-    ]
-
-    def pack(state: State) -> Any:
-        children, _ = whole(state.params)
-        flat = [ravel_pytree(c)[0] if one else c for c, one in zip(children, uniform, strict=True)]
-        return state._replace(params=flat)
-
-    def unpack(packed: Any) -> State:
-        children = [f(x) for f, x in zip(back, packed.params, strict=True)]
-        return packed._replace(params=jax.tree.unflatten(structure, children))
-
-    return pack, unpack
-
-
 def bytes_of(tree: Any) -> int:
     """Memory of arrays, or of their shapes."""
     return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
@@ -175,7 +153,6 @@ def build(
         agent = agent_for(swept)
         batch = jax.eval_shape(lambda: gather(data, jnp.zeros(batch_size, jnp.int32)))
         parts = split(agent.update, state, batch, key)
-        pack, unpack = packing(state)
 
         def prepare(step: Array) -> list[Array]:
             # Step 0 belongs to init, so update k draws from k + 1.
@@ -184,19 +161,19 @@ def build(
             batch = gather(data, index, jax.random.fold_in(key_index, 1))
             return parts.ahead(state, step, batch, key_update)
 
-        def one(packed: Any, prepared: list[Array]) -> tuple[Any, Array]:
-            after, metrics = parts.now(unpack(packed), prepared)
-            return pack(after), jnp.stack([metrics[name] for name in parts.metrics])
+        def one(state: State, prepared: list[Array]) -> tuple[State, Array]:
+            after, metrics = parts.now(state, prepared)
+            return after, jnp.stack([metrics[name] for name in parts.metrics])
 
-        def block(packed: Any, start: Array) -> tuple[Any, Array]:
+        def block(state: State, start: Array) -> tuple[State, Array]:
             prepared = jax.vmap(prepare)(start + jnp.arange(block_steps))
-            return jax.lax.scan(one, packed, prepared)
+            return jax.lax.scan(one, state, prepared)
 
         block_steps = whole_part(chunk_steps, bytes_of(jax.eval_shape(prepare, state.step)))
         starts = state.step + jnp.arange(0, chunk_steps, block_steps)
-        packed, metrics = jax.lax.scan(block, pack(state), starts)
+        after, metrics = jax.lax.scan(block, state, starts)
         means = jnp.mean(metrics, axis=(0, 1))
-        return unpack(packed), {name: means[i] for i, name in enumerate(parts.metrics)}
+        return after, {name: means[i] for i, name in enumerate(parts.metrics)}
 
     def chunk(state: State, keys: Array, swept: dict[str, Array], alive: Array, data: Transition):
         after, metrics = jax.vmap(chunk_member, in_axes=(0, 0, 0, None))(state, keys, swept, data)
