@@ -3,22 +3,37 @@
 import os
 import subprocess
 import sys
+from unittest import mock
 
 import jax
 import numpy as np
 
-from gtp import training
+from gtp import nn, training
 from gtp.agents import bc
 from gtp.types import Transition
 
 SCRIPT = """
 import sys, numpy as np, jax
 sys.path.insert(0, {here!r})
-from test_devices import run
+import test_devices
 assert len(jax.devices()) == 4
-leaves, devices = run()
+leaves, devices = test_devices.{run}()
 np.savez({out!r}, *leaves, devices=devices)
 """
+
+
+def elsewhere(run: str, folder) -> tuple[list[np.ndarray], int]:
+    """What one of the functions here gives on four devices."""
+    out = str(folder / "out.npz")
+    script = SCRIPT.format(here=os.path.dirname(__file__), out=out, run=run)
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
+    env = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = np.load(out)
+    return [found[f"arr_{i}"] for i in range(len(found.files) - 1)], int(found["devices"])
 
 
 def run(members: int = 6) -> tuple[list[np.ndarray], int]:
@@ -39,21 +54,35 @@ def run(members: int = 6) -> tuple[list[np.ndarray], int]:
     return [np.asarray(x) for x in leaves], used
 
 
+def run_pixels() -> tuple[list[np.ndarray], int]:
+    rng = np.random.default_rng(0)
+    obs = rng.integers(0, 255, (40, 8, 8, 1)).astype(np.uint8)
+    action, ones = rng.uniform(-1, 1, (40, 2)).astype(np.float32), np.ones(40, np.float32)
+    data = Transition(obs, action, ones, obs, action, ones)
+    config, who = bc.Config(hidden=(8,)), training.members([3])
+    small_eyes = lambda key, shape: nn.Impala(key, shape, widths=(4,), features=8)  # noqa: E731
+    with mock.patch.object(nn, "encoder", small_eyes):
+        *_, last = training.train(bc.make, config, data, who, steps=4, batch_size=12, log_every=2)
+    used = max(len(x.sharding.device_set) for x in jax.tree.leaves(last.state))
+    return [np.asarray(x) for x in jax.tree.leaves((last.state, last.metrics))], used
+
+
 def test_six_members_on_three_of_four_devices_are_six_members_on_one(tmp_path):
-    out = str(tmp_path / "out.npz")
-    script = SCRIPT.format(here=os.path.dirname(__file__), out=out)
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
-    env = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = np.load(out)
-    assert found["devices"] == 3
+    found, devices = elsewhere("run", tmp_path)
+    assert devices == 3
     alone, used = run()
     assert used == 1
-    for i, leaf in enumerate(alone):
-        np.testing.assert_allclose(found[f"arr_{i}"], leaf, rtol=1e-6, atol=1e-7)
+    for a, b in zip(found, alone, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
+
+
+def test_a_batch_of_pictures_on_four_devices_is_a_batch_on_one(tmp_path):
+    found, devices = elsewhere("run_pixels", tmp_path)
+    assert devices == 4
+    alone, used = run_pixels()
+    assert used == 1
+    for a, b in zip(found, alone, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
 def test_one_device_needs_no_mesh():

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -95,17 +96,18 @@ class Policy:
         return lambda obs, key, time=0: run(params, swept, obs, key, time)
 
     def _compile_single(self, acting: Acting, member: int) -> Callable[..., Any]:
-        """(one observation, words of the key and the time) -> action."""
-        run = self.for_member(acting, member)
+        """(one observation, then the bits of key and time) -> action; one argument costs less than two."""
+        run, size = self.for_member(acting, member), math.prod(self.obs_shape)
 
-        def act(obs: Any, draw: Any) -> Any:
-            return run(obs[None], jax.random.wrap_key_data(draw[:-1]), draw[-1])[0]
+        def act(given: Any) -> Any:
+            obs, draw = given[:size].reshape(1, *self.obs_shape), jax.lax.bitcast_convert_type(given[size:], "uint32")
+            return run(obs, jax.random.wrap_key_data(draw[:-1]), draw[-1])[0]
 
-        example = np.zeros(self.obs_shape, np.float32), self._draw
-        folded = graph.trace(act, *example)
+        example = np.zeros(size + len(self._draw), np.float32)
+        folded = graph.trace(act, example)
         place = jax.sharding.SingleDeviceSharding(jax.local_devices(backend="cpu")[0])
-        program = jax.jit(lambda *args: folded(*args)[0], in_shardings=place, out_shardings=place)
-        return program.lower(*example).compile(compiler_options=ONE_THREAD)
+        program = jax.jit(lambda given: folded(given)[0], in_shardings=place, out_shardings=place)
+        return program.lower(example).compile(compiler_options=ONE_THREAD)
 
     def episodes_function(self, acting: Acting) -> Callable[..., Any]:
         """The same for all members and a block of episodes at once, each episode with a key of its own.
@@ -167,9 +169,10 @@ class Policy:
         else:
             draw = np.append(jax.random.key_data(key), np.uint32(time))
         if obs.shape == self.obs_shape:
-            if (acting, member) not in self._single:
-                self._single[acting, member] = self._compile_single(acting, member)
-            return np.asarray(self._single[acting, member](obs, draw))
+            program = self._single.get((acting, member))
+            if program is None:
+                program = self._single[acting, member] = self._compile_single(acting, member)
+            return np.asarray(program(np.concatenate((obs.reshape(-1), draw.view(np.float32)))))
         if obs.shape[1:] != self.obs_shape:
             raise UserError(f"observations of shape {obs.shape} do not fit this policy's {self.obs_shape}")
         run, words = self.for_member(acting, member), jnp.asarray(draw[:-1])

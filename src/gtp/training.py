@@ -42,8 +42,8 @@ GPU_OPTIONS = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
 """Kernels that do not wait for each other run side by side: an update is many small ones."""
 
 
-MEMBERS = "members"
-"""Name of the axis that is dealt out over devices."""
+MEMBERS, ROWS = "members", "rows"
+"""Names of the axes that are dealt out over devices: members, or the rows of a batch."""
 
 
 class Members(NamedTuple):
@@ -124,11 +124,22 @@ class Program(NamedTuple):
     chunk: Callable[..., tuple[State, dict[str, Array]]]
 
 
-def spread(count: int) -> Mesh | None:
-    """As many local devices as `count` members can be dealt out to evenly; None for a single one."""
+def spread(count: int, batch_size: int = 1) -> Mesh | None:
+    """As many local devices as `count` members can be dealt out to evenly; None for a single one.
+
+    Where members cannot be dealt out, the `batch_size` rows of a batch are; 1 says they are not worth it.
+    """
     devices = jax.local_devices()
-    used = max(d for d in range(1, len(devices) + 1) if count % d == 0)
-    return Mesh(np.asarray(devices[:used]), (MEMBERS,)) if used > 1 else None
+    for axis, size in ((MEMBERS, count), (ROWS, batch_size)):
+        used = max(d for d in range(1, len(devices) + 1) if size % d == 0)
+        if used > 1:
+            return Mesh(np.asarray(devices[:used]), (axis,))
+    return None
+
+
+def has_axis(mesh: Mesh | None, axis: str) -> bool:
+    """Whether a mesh deals this axis out."""
+    return mesh is not None and axis in mesh.axis_names
 
 
 def place(tree: Any, mesh: Mesh | None, spec: PartitionSpec) -> Any:
@@ -144,6 +155,12 @@ def build(
     def agent_for(swept: dict[str, Array]) -> Agent:
         return make(dataclasses.replace(config, **swept), total_steps)
 
+    def deal_rows(batch: Any) -> Any:
+        # The compiler follows the rows from here, and adds up gradients where it must.
+        if mesh is None or not has_axis(mesh, ROWS):
+            return batch
+        return jax.lax.with_sharding_constraint(batch, NamedSharding(mesh, PartitionSpec(ROWS)))
+
     def init_member(key: Array, swept: dict[str, Array], data: Transition) -> State:
         # Of pictures only the shape matters at the start; of vectors, mean and deviation.
         seen = gather(data, jnp.arange(1)) if isinstance(data.obs, pictures.Film) else data
@@ -158,8 +175,8 @@ def build(
             # Step 0 belongs to init, so update k draws from k + 1.
             key_index, key_update = jax.random.split(jax.random.fold_in(key, step + 1))
             index = jax.random.randint(key_index, (batch_size,), 0, data.reward.shape[0])
-            batch = gather(data, index, jax.random.fold_in(key_index, 1))
-            return parts.ahead(state, step, batch, key_update)
+            batch = gather(data, deal_rows(index), jax.random.fold_in(key_index, 1))
+            return parts.ahead(state, step, deal_rows(batch), key_update)
 
         def one(state: State, prepared: list[Array]) -> tuple[State, Array]:
             after, metrics = parts.now(state, prepared)
@@ -180,7 +197,7 @@ def build(
         return keep(alive, after, state), metrics
 
     init = jax.vmap(init_member, in_axes=(0, 0, None))
-    if mesh is not None:
+    if has_axis(mesh, MEMBERS):
         # Members never meet, so each device simply runs the program on its own.
         each, same = PartitionSpec(MEMBERS), PartitionSpec()
         init = jax.shard_map(init, mesh=mesh, in_specs=(each, each, same), out_specs=each, check_vma=False)
@@ -229,7 +246,10 @@ def train(
         raise UserError(f"steps ({steps}) must be a multiple of log_every ({log_every})")
     if len(data.reward) < 1:
         raise UserError("there are no transitions to train on")
-    mesh, each = spread(len(who.seeds)), PartitionSpec(MEMBERS)
+    # The rows of a batch of vectors are done before several devices have agreed on their gradient.
+    seen = pictures.are_pictures(data.obs.shape[1:])
+    mesh = spread(len(who.seeds), batch_size if seen else 1)
+    each = PartitionSpec(MEMBERS) if has_axis(mesh, MEMBERS) else PartitionSpec()
     program = build(make, config, steps, batch_size, log_every, mesh)
     largest_reward = float(np.abs(data.reward).max())
     data = place(to_device(data, frame_stack), mesh, PartitionSpec())
