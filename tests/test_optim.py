@@ -57,7 +57,9 @@ def test_descend_gives_the_step_the_metrics_and_the_unclipped_norm():
     optimiser, params = adam(0.5, 1.0), jnp.array([3.0, 4.0])
     loss = lambda p: (jnp.sum(p**2) / 2, {"size": jnp.sum(p)})  # noqa: E731
     new, moments, metrics, norm = descend(loss, params, optimiser.init(params), optimiser)
-    np.testing.assert_allclose(new, params - 0.5, rtol=1e-5)  # Adam's first step is the rate, whatever the slope.
+    np.testing.assert_allclose(
+        new, params - 0.5, rtol=1e-5
+    )  # Adam's first step is the rate, whatever the slope.
     np.testing.assert_allclose(moments.mean, 0.1 * params / 5, rtol=1e-5)
     assert float(metrics["size"]) == 7
     assert float(norm) == pytest.approx(5)

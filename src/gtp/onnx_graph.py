@@ -450,7 +450,9 @@ class _Writer:
         one, two, x = self.store(np.float32(1)), self.store(np.float32(2)), self.tensor(x)
         e = self.elementwise("Exp", x)
         n = self.elementwise("Mul", e, self.elementwise("Add", e, two))
-        return _plain(self.elementwise("Div", x, self.elementwise("Add", self.elementwise("Div", two, n), one)))
+        return _plain(
+            self.elementwise("Div", x, self.elementwise("Add", self.elementwise("Div", two, n), one))
+        )
 
     def do_integer_pow(self, params: Any, values: Any, shapes: Any, target: Shape) -> Sum:
         (x,), power = values, params["y"]

@@ -100,7 +100,10 @@ class Policy:
         run, size = self.for_member(acting, member), math.prod(self.obs_shape)
 
         def act(given: Any) -> Any:
-            obs, draw = given[:size].reshape(1, *self.obs_shape), jax.lax.bitcast_convert_type(given[size:], "uint32")
+            obs, draw = (
+                given[:size].reshape(1, *self.obs_shape),
+                jax.lax.bitcast_convert_type(given[size:], "uint32"),
+            )
             return run(obs, jax.random.wrap_key_data(draw[:-1]), draw[-1])[0]
 
         example = np.zeros(size + len(self._draw), np.float32)
