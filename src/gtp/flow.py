@@ -13,7 +13,7 @@ action without its last axis, or are scalars.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -120,7 +120,8 @@ def jump_by_jump(phi: Endpoint, a_start: Array, grid: Array) -> Array:
 @jax.custom_vjp
 def jump_in_one_kernel(phi: NetworkEndpoint, a_start: Array, grid: Array) -> Array:
     """The same where nobody asks for a gradient: Φ as one line keep·a_t + add·F(c_in·a_t) in a GPU kernel."""
-    t, s, bound = grid[:-1], grid[1:], phi.network
+    t, s = grid[:-1], grid[1:]
+    bound: Any = phi.network  # A BoundFlow, as `jumps.suits` has seen.
     c_skip, c_out, c_in = precondition(t, phi.noise.sigma_data)
     lines = jumps.Jumps(
         keep=(1 - s / t) * c_skip + s / t,

@@ -57,7 +57,8 @@ def run(jumps: Jumps, bound: BoundFlow, a: Array) -> Array:
 
     size, share = a.shape[-1], bound.obs_share.reshape(-1, bound.obs_share.shape[-1])
     missing = LANES - size
-    *middle, last = bound.network.rest.layers
+    layers: Any = bound.network.rest.layers  # Each with a bias, which Equinox's type leaves open.
+    *middle, last = layers
     matrices = [jnp.pad(bound.network.from_action, ((0, 0), (0, missing))), *(m.weight for m in middle)]
     matrices.append(jnp.pad(last.weight, ((0, missing), (0, 0))))
     biases = [*(m.bias for m in middle), jnp.pad(last.bias, (0, missing))]
