@@ -33,7 +33,16 @@ def ours(module):
     return {name for name in imports(FILES[module]) if within(name, "gtp")}
 
 
-GROUND = {"gtp.types", "gtp.errors", "gtp.config", "gtp.nn", "gtp.noise", "gtp.optim"}
+GROUND = {
+    "gtp.types",
+    "gtp.errors",
+    "gtp.config",
+    "gtp.nn",
+    "gtp.noise",
+    "gtp.optim",
+    "gtp.leaves",
+    "gtp.jumps",
+}
 MATHS = {"gtp.flow", "gtp.objectives", "gtp.values", "gtp.diffusion", "gtp.actor_critic", "gtp.implicit"}
 AGENTS = sorted(m for m in FILES if within(m, "gtp.agents"))
 MAY_NAME_AGENTS = (
