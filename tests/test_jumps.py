@@ -65,14 +65,14 @@ def test_a_gradient_is_that_of_the_plain_jumps():
 
 
 def test_only_what_the_kernel_can_do_is_given_to_it(monkeypatch):
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(jumps, "our_kernels", lambda: True)
     obs, z = draw()
     assert jumps.suits(endpoint(policy(0), obs), z)
     assert not jumps.suits(endpoint(policy(0, (64, 100)), obs), z)  # A layer that is no power of two wide.
     assert not jumps.suits(endpoint(policy(0), obs[:, :5]), z[:, :5])  # No whole number of programs.
     assert not jumps.suits(endpoint(policy(0), obs[:1]), z)  # One observation for many actions.
     assert not jumps.suits(lambda a, t, s: a, z)  # A closed form.
-    monkeypatch.setattr(jax, "default_backend", lambda: "cpu")
+    monkeypatch.setattr(jumps, "our_kernels", lambda: False)
     assert not jumps.suits(endpoint(policy(0), obs), z)
 
 

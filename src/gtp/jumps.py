@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from gtp.leaves import our_kernels
 from gtp.nn import BoundFlow, mish
 from gtp.types import Array
 
@@ -38,7 +39,7 @@ class Jumps(NamedTuple):
 def suits(phi: Any, a: Array) -> bool:
     """Whether the kernel can take actions `a` through jumps of φ."""
     bound = getattr(phi, "network", None)
-    if jax.default_backend() != "gpu" or not isinstance(bound, BoundFlow):
+    if not (our_kernels() and isinstance(bound, BoundFlow)):
         return False
     rows, hidden = a.shape[:-1], [layer.weight.shape[1] for layer in bound.network.rest.layers]
     return (
