@@ -89,7 +89,7 @@ def test_learning_with_the_kernel_is_learning_without(monkeypatch):
         used = []
         monkeypatch.setattr(jumps, "suits", lambda *_: used.append(kernel) or kernel)
         who = training.members([0])
-        *_, last = training.train(gtp.make, config, data, who, steps=200, batch_size=32, log_every=100)
+        *_, last = training.train(gtp.make, config, data, who, steps=100, batch_size=32, log_every=50)
         assert used
         return last.metrics
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -200,8 +201,18 @@ def template(agent: Agent, about: dict[str, Any]) -> Any:
     return jax.eval_shape(jax.vmap(agent.init, in_axes=(0, None)), keys, example(about))
 
 
+def stay_in_this_thread() -> None:
+    """Ask JAX to run a CPU program where it is called, not on a thread of its own that one must wait for.
+
+    It is asked before it has started, or it does not listen; who has chosen by the environment keeps that.
+    """
+    if "JAX_CPU_ENABLE_ASYNC_DISPATCH" not in os.environ:
+        jax.config.update("jax_cpu_enable_async_dispatch", False)
+
+
 def load(run: str | Path) -> Policy:
     """The policy of a run directory (or of its `policy` folder alone)."""
+    stay_in_this_thread()
     run = Path(run)
     folder = run / "policy" if (run / "policy").is_dir() else run
     if not folder.is_dir():
@@ -218,6 +229,7 @@ def load(run: str | Path) -> Policy:
 
 def arbitrary(agent: str, obs_shape: tuple[int, ...], action_size: int, **options: Any) -> Policy:
     """A policy of random parameters, for measuring and testing: right in shape, good for nothing."""
+    stay_in_this_thread()
     module = agents.get(agent)
     config = module.Config(**options)
     about = {
