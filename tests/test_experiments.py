@@ -73,7 +73,7 @@ def test_a_picture_with_its_rows_is_made_once(tmp_path, capsys, monkeypatch):
     rows = runs.logs.read(out / "gaussian-bc" / "toy-multigoal" / "eval.csv")
     means = [sum(float(r["return"]) for r in rows if r["seed"] == seed) / 100 for seed in ("0", "1")]
     assert float(row["last"]) == pytest.approx(sum(means) / 2)
-    assert float(row["last_std"]) == pytest.approx(abs(means[0] - means[1]) / 2)
+    assert float(row["last_std"]) == pytest.approx(abs(means[0] - means[1]) / 2**0.5)
     assert (row["seeds"], row["step"], row["measure"]) == ("2", "6", "return")
     assert "| Gaussian BC |" in (out / "summary.md").read_text()
     assert "</html>" in (out / "page" / "index.html").read_text()
