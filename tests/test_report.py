@@ -100,6 +100,21 @@ def test_methods_are_named_as_briefly_as_tells_them_apart(tmp_path):
     assert both == ["gtp · a/x", "gtp · a/y", "gtp · b/x"]
 
 
+def test_lines_stand_in_the_order_of_their_numbers(tmp_path):
+    rows = [{"variant": f"eta={eta}"} for eta in ("10", "2", "0.5", "20", "1")] + [{"agent": "bc"}]
+    made = gathered(write_rows(tmp_path / "a.csv", rows))
+    (task,) = made.tasks
+    assert [line.method.variant for line in made.of(task)] == [
+        "",
+        "eta=0.5",
+        "eta=1",
+        "eta=2",
+        "eta=10",
+        "eta=20",
+    ]
+    assert [made.colour(line.label) for line in made.of(task)] == list(range(6))
+
+
 def test_the_table_of_results_comes_out_of_their_rows():
     """The figures that results/README.md states for these files."""
     lines = gathered(RESULTS).lines

@@ -149,15 +149,28 @@ EXPERIMENTS = {
 }
 
 # What the multi-goal data want at either scale: small networks for all; `gtp demo` says why for GTP's own.
+# Where a critic pulls at the actor it pulls gently: at the published weight it pulls off the bridges, where
+# there are no data. Consistency-AC's levels and its lag are made for actions, and runs, of another size.
 _TOY_ALL = {"hidden": (64, 64, 64), "actor_lr": 1e-3, "critic_lr": 1e-3}
-_TOY_GTP = {
-    "baseline": "expectile",
-    "expectile": 0.5,
-    "weight_clip": 4.0,
-    "t_min": 0.02,
-    "t_max": 2.5,
-    "sigma_data": 0.65,
-    "sampling_steps": 2,
+_TOY_OWN: dict[str, dict[str, Any]] = {
+    "gtp": {
+        "baseline": "expectile",
+        "expectile": 0.5,
+        "weight_clip": 4.0,
+        "t_min": 0.02,
+        "t_max": 2.5,
+        "sigma_data": 0.65,
+        "sampling_steps": 2,
+    },
+    "diffusion_ql": {"q_weight": 0.1},
+    "consistency_ac": {
+        "q_weight": 0.1,
+        "t_max": 2.5,
+        "levels_end": 40,
+        "actor_target_rate": 0.05,
+        "actor_target_every": 1,
+        "actor_target_start": 0,
+    },
 }
 _TOY_SETTINGS = {"batch_size": 128, "log_every": 1000, "eval_episodes": 100}
 _TOY_STEPS = {"small": 4000, "full": 25_000}
@@ -227,7 +240,9 @@ def defaults(agent: str, task: str, scale: Scale) -> tuple[dict[str, Any], dict[
     if task == TOY:
         steps = _TOY_STEPS[scale]
         settings = _TOY_SETTINGS | {"steps": steps, "save_every": steps, "eval_every": _TOY_EVAL_EVERY[scale]}
-        return (_TOY_ALL | _TOY_GTP if agent == "gtp" else dict(_TOY_ALL)), settings
+        # N(k) of Consistency-AC has a period of its own; GTP's follows the run.
+        period = {"levels_period": steps} if agent == "consistency_ac" else {}
+        return _TOY_ALL | _TOY_OWN.get(agent, {}) | period, settings
     own = presets.presets(agent).get("paper", {}).get(task)
     preset = own or presets.find("gtp", "paper", task)
     return (dict(preset.agent) if own else {}), dict(preset.settings)

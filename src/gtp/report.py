@@ -216,7 +216,7 @@ class Report:
 
     def of(self, task: Task) -> list[Line]:
         """The lines of one task, by method and way."""
-        return sorted((x for x in self.lines if x.task == task), key=lambda x: (x.label, x.way))
+        return sorted((x for x in self.lines if x.task == task), key=lambda x: (natural(x.label), x.way))
 
     def digits(self, task: Task) -> int:
         """Decimals of a task's scores: one for normalised scores, else about three figures in all."""
@@ -228,7 +228,13 @@ class Report:
 
     def colour(self, label: str) -> int:
         """The place of a method among all, which decides its colour on every chart."""
-        return sorted(set(self.labels.values())).index(label)
+        return sorted(set(self.labels.values()), key=natural).index(label)
+
+
+def natural(text: str) -> list[tuple[float, str]]:
+    """A key to sort names by, in which 10 comes after 2."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", text)
+    return [(float(part), "") if i % 2 else (-math.inf, part) for i, part in enumerate(parts)]
 
 
 def read(paths: Sequence[Path], labels: Sequence[str] = ()) -> list[Source]:

@@ -186,7 +186,7 @@ def _task_scores(report: Report, task: Task) -> str:
     head += [("published", "l")] if with_published else []
     head += [("mean of last 3", ""), ("best", ""), ("IQM of last", "")]
     head += [("success", "")] if with_success else []
-    head += [("seeds", ""), ("episodes a seed", ""), ("evaluations", ""), ("update", "")]
+    head += [("seeds × episodes", ""), ("update", "")]
     top = max(s.mean for s in summaries.values())
     body = ""
     for line in lines:
@@ -226,9 +226,7 @@ def _task_scores(report: Report, task: Task) -> str:
         each = sorted({len(steps[max(steps)]) for steps in line.episodes.values()})
         steps = sorted(set(line.last_steps))
         cells += [
-            f"<td>{last.count}</td>",
-            f"<td>{'–'.join(map(str, dict.fromkeys((each[0], each[-1]))))}</td>",
-            f"<td>{line.evaluations}</td>",
+            f"<td>{last.count} × {'–'.join(map(str, dict.fromkeys((each[0], each[-1]))))}</td>",
             f"<td>{' to '.join(f'{s:,}' for s in dict.fromkeys((steps[0], steps[-1])))}</td>",
         ]
         body += f"<tr>{''.join(cells)}</tr>"
@@ -803,6 +801,7 @@ def meaning(report: Report) -> str:
             "acting": "; ".join(sorted({line.way.text() for line in lines})),
             "weights": ", ".join(sorted({line.way.weights for line in lines})),
             "seeds": " or ".join(map(str, seeds)),
+            "evaluations": " or ".join(map(str, sorted({line.evaluations for line in lines}))) + " a seed",
             "updates": ", ".join(f"{s:,}" for s in steps),
             "episodes": " or ".join(sorted({_episodes_per_seed(line) for line in lines}))
             + " at the last evaluation",
