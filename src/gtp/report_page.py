@@ -125,11 +125,12 @@ def glance(report: Report) -> str:
         theirs = "; ".join(f"{s.text()} ({s.kind}, {s.source})" for s in published_beside(report, line))
         unit = "normalised score" if line.metric == "normalised_score" else "return"
         each, digits = _episodes_per_seed(line), report.digits(task)
+        over = f"± {fixed(last.std, digits)} over {last.count} seeds" if last.count > 1 else "one seed"
         cards.append(
             f'<div class="card"><div class="eyebrow">{escape(task.name)}: highest last {unit}</div>'
             f'<div class="who">{_dot(report, line)}{escape(line.label)}</div>'
             f'<div class="big">{fixed(last.mean, digits)} '
-            f"<small>± {fixed(last.std, digits)} over {last.count} seeds</small></div>"
+            f"<small>{over}</small></div>"
             f"<p>{escape(line.way.text())}, {each} at update {max(line.last_steps):,}. "
             f"Mean of last three evaluations {fixed(three.mean, digits)}, "
             f"best {fixed(best.mean, digits)}.</p>"
@@ -194,8 +195,9 @@ def _task_scores(report: Report, task: Task) -> str:
 
         def cell(what: str, summary: stats.Summary, count: int, bold: bool = False, line: Line = line) -> str:
             value = f"<b>{fixed(summary.mean, digits)}</b>" if bold else fixed(summary.mean, digits)
-            text = f'{value} <span class="pm">± {fixed(summary.std, digits)}</span>'
-            title = f"Mean ± deviation over {summary.count} seeds of the {what}"
+            spread = f' <span class="pm">± {fixed(summary.std, digits)}</span>' if summary.count > 1 else ""
+            title = f"Mean ± deviation over {summary.count} seed{'s'[: summary.count > 1]} of the {what}"
+            text = value + spread
             return f"<td>{_traced(report, line, text, title, count)}</td>"
 
         def plain(what: str, text: str, line: Line = line) -> str:
