@@ -407,7 +407,7 @@ def test_scores_from_data_alone_have_their_table(run, tmp_path):
     text = (tmp_path / "out" / "index.html").read_text()
     table = text.split("Scores without an environment</h2>")[1].split("</section>")[0]
     cells = re.findall(r">([\d.]+) <span class=\"pm\">± ([\d.]+)</span>", table)
-    assert cells == [("0.5", "0.3536"), ("4", "1.414")]
+    assert cells == [("0.5", "0.35"), ("4", "1.4")]
     (bare / "offline.csv").write_text((bare / "offline.csv").read_text().replace(",0.25", ",low"))
     with pytest.raises(UserError, match="line 2: value is 'low'"):
         report.read([bare])

@@ -63,7 +63,7 @@ WORDS = {
     "IQM": "interquartile mean: the mean of the middle half of the seeds.",
     "95 % interval": "percentile bootstrap over seeds (within tasks), 2,000 resamples, fixed seed. It is too "
     "narrow with few seeds: with three seeds of one task it covers the truth in about three of four cases.",
-    "one sample": "the policy's action as drawn.",
+    "one sample": "the policy's action as drawn; its only one, or its mean, where the agent acts so.",
     "softmax of N": "N actions drawn, one of them chosen at random with odds exp Q of the target critic; "
     "argmax takes the highest Q. This is another policy than one sample.",
     "published": "as printed by the source named in the title. Environment, physics, data, acting rule and "
@@ -715,7 +715,7 @@ def offline(report: Report) -> str:
                 values = np.array(scores[name])
                 where = source.path / "offline.csv"
                 title = f"{name}: mean ± deviation over {len(values)} rows of {where}"
-                spread = f'<span class="pm">± {number(stats.std(values))}</span>' if len(values) > 1 else ""
+                spread = f'<span class="pm">± {stats.std(values):.2g}</span>' if len(values) > 1 else ""
                 shown = f"{number(float(values.mean()))} {spread}"
                 body += f'<td><a href="#rows-{place}" title="{escape(title)}">{shown}</a></td>'
             body += "</tr>"
