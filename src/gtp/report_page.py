@@ -102,18 +102,23 @@ def header(report: Report) -> str:
     lines = report.lines
     episodes = sum(line.all_rows for line in lines)
     seeds = max((len(line.episodes) for line in lines), default=0)
-    facts = {
+    facts: dict[str, Any] = {
         "tasks": len(report.tasks),
         "methods": len(set(report.labels.values())),
         "most seeds": seeds,
         "episodes": f"{episodes:,}",
     }
-    cells = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts.items())
-    return (
-        f"<h1>{escape(report.title)}</h1>"
-        '<p class="lead">Every number comes from rows of single episodes. Rest the pointer on one to see '
-        f'which, or follow it to their file.</p><dl class="facts">{cells}</dl>'
+    lead = (
+        "Every number comes from rows of single episodes. Rest the pointer on one to see which, or follow it "
+        "to their file."
     )
+    if all(source.times for source in report.sources):
+        facts = {"measurements": sum(len(source.rows) for source in report.sources)}
+        lead = (
+            "Every number is a measurement, with the file it stands in behind it. There are no scores here."
+        )
+    cells = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts.items())
+    return f'<h1>{escape(report.title)}</h1><p class="lead">{lead}</p><dl class="facts">{cells}</dl>'
 
 
 def glance(report: Report) -> str:
@@ -138,7 +143,7 @@ def glance(report: Report) -> str:
             + "</div>"
         )
     if not cards and all(source.times for source in report.sources):
-        return '<p class="note">There are no episodes here, only measured times.</p>'
+        return ""
     if not cards:
         return '<p class="note">There are no episodes here: no environment, or no evaluation yet.</p>'
     return f'<div class="glance">{"".join(cards)}</div>'
@@ -597,7 +602,7 @@ def costs(report: Report) -> str:
             body += "</tr>"
         head = "".join(f'<th class="{"l" if n == "device" else ""}">{TIMES[n]}</th>' for n in columns)
         table = (
-            f'<div class="scroll"><table><thead><tr><th class="l">{escape(source.name)}</th>{head}</tr>'
+            f'<div class="scroll"><table><thead><tr><th class="l">{escape(source.name)}: who</th>{head}</tr>'
             f"</thead><tbody>{body}</tbody></table></div>"
         )
         many = (
