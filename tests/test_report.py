@@ -225,7 +225,7 @@ def run(tmp_path_factory):
             "--save",
         ]
         assert cli.main(play) == 0
-        earlier = [row | {"step": "20", "return": "-30.0"} for row in logs.read(folder / "eval.csv")]
+        earlier = [row | {"step": "20", "return": "-10.0"} for row in logs.read(folder / "eval.csv")]
         if steps == "2":
             logs.append(folder / "eval.csv", earlier)
     return folder
