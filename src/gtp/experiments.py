@@ -151,7 +151,9 @@ EXPERIMENTS = {
 # What the multi-goal data want at either scale: small networks for all; `gtp demo` says why for GTP's own.
 # Where a critic pulls at the actor it pulls gently: at the published weight it pulls off the bridges, where
 # there are no data. Consistency-AC's levels and its lag are made for actions, and runs, of another size.
-_TOY_ALL = {"hidden": (64, 64, 64), "actor_lr": 1e-3, "critic_lr": 1e-3}
+_TOY_ALL = dict.fromkeys(("hidden", "actor_hidden", "critic_hidden"), (64, 64, 64)) | dict.fromkeys(
+    ("lr", "actor_lr", "critic_lr"), 1e-3
+)
 _TOY_OWN: dict[str, dict[str, Any]] = {
     "gtp": {
         "baseline": "expectile",
@@ -163,6 +165,9 @@ _TOY_OWN: dict[str, dict[str, Any]] = {
         "sampling_steps": 2,
     },
     "diffusion_ql": {"q_weight": 0.1},
+    # Fewer samples in an update, which are most of its time.
+    "cql": {"samples": 4},
+    "qgpo": {"support": 8, "sampling_steps": 10},
     "consistency_ac": {
         "q_weight": 0.1,
         "t_max": 2.5,
