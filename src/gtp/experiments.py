@@ -167,7 +167,7 @@ _TOY_OWN: dict[str, dict[str, Any]] = {
     "diffusion_ql": {"q_weight": 0.1},
     # Fewer samples in an update, which are most of its time.
     "cql": {"samples": 4},
-    "qgpo": {"support": 8, "sampling_steps": 10},
+    "qgpo": {"support": 4, "sampling_steps": 5},
     "consistency_ac": {
         "q_weight": 0.1,
         "t_max": 2.5,
