@@ -119,7 +119,7 @@ def test_costs_are_measured_once(tmp_path, capsys, monkeypatch):
     assert float(row["update_ms"]) > 0
     assert float(row["action_ms"]) > 0
     assert float(row["hours_per_2M_updates"]) == pytest.approx(float(row["update_ms"]) * 2e3 / 3600)
-    assert "median time of an action" in (tmp_path / "summary.md").read_text()
+    assert "that of an action for one observation" in (tmp_path / "summary.md").read_text()
     assert "<h2>Times</h2>" in (tmp_path / "page" / "index.html").read_text()
     monkeypatch.setattr(experiments, "measure_cost", lambda *_: pytest.fail("measured again"))
     assert cli.main(argv) == 0
