@@ -450,6 +450,22 @@ def test_runs_trained_for_one_k_each_make_a_curve(run, tmp_path):
     assert "<th>One</th><th>Two</th><th>Four</th><th>Other</th>" in page
 
 
+def test_no_chart_has_two_lines_of_one_colour(tmp_path):
+    """With more methods than colours there are more charts."""
+    rows = [{"agent": f"a{i}", "step": step, "normalised_score": i} for i in range(15) for step in (1, 2)]
+    report.write([write_rows(tmp_path / "a.csv", rows)], tmp_path / "out", "many")
+    curves = (
+        (tmp_path / "out" / "index.html").read_text().split("Learning curves</h2>")[1].split("</section>")[0]
+    )
+    charts = [
+        re.findall(r'class="line"[^>]* stroke="([^"]*)"', chart) for chart in curves.split("</svg>")[:-1]
+    ]
+    assert sorted(map(len, charts)) == [3, 12]
+    assert all(len(set(colours)) == len(colours) for colours in charts)
+    style = (tmp_path / "out" / "index.html").read_text().split("</style>")[0]
+    assert all(style.count(f"{colour[4:-1]}:") == 2 for colours in charts for colour in colours)
+
+
 def test_a_swept_number_has_its_curve(tmp_path):
     rows = [{"variant": f"eta={eta}", "normalised_score": 10 * eta} for eta in (0.5, 2, 10)]
     rows += [{"variant": "eta=x"}, {"variant": "eta=1 tau=2"}]

@@ -15,7 +15,7 @@ import numpy as np
 
 WIDTH, HEIGHT = 360, 220
 LEFT, RIGHT, TOP, BOTTOM = 44, 20, 24, 34
-COLOURS = 8
+COLOURS = 12
 MINUS = "−"
 
 

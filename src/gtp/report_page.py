@@ -394,7 +394,7 @@ def _split_by_colour(series: Sequence[Series]) -> dict[str, list[Series]]:
     """Series of one colour apart, so that a chart never shows two lines that look the same."""
     panels: list[list[Series]] = []
     for s in series:
-        panel = next((p for p in panels if all(other.colour != s.colour for other in p)), None)
+        panel = next((p for p in panels if all(ink(x.colour) != ink(s.colour) for x in p)), None)
         if panel is None:
             panels.append(panel := [])
         panel.append(s)
