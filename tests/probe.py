@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gtp import training
 from gtp.types import Acting, Transition
 
 STEPS, RADIUS, WIDTH, REWARD = 3, 0.6, 0.5, 10.0
@@ -79,15 +80,18 @@ def train(agent, data, updates, seed=0, batch=256):
     """The parameters after so many updates, in one compiled scan."""
 
     @jax.jit
-    def run(key):
+    def run(state, key):
         def step(state, _):
             key_rows, key_update = jax.random.split(jax.random.fold_in(key, state.step + 1))
             rows = jax.random.randint(key_rows, (batch,), 0, data.reward.shape[0])
             return agent.update(state, jax.tree.map(lambda x: x[rows], data), key_update)[0], None
 
-        return jax.lax.scan(step, agent.init(jax.random.fold_in(key, 0), data), None, updates)[0].params
+        return jax.lax.scan(step, state, None, updates)[0].params
 
-    return run(jax.random.key(seed))
+    # What runs once is not worth optimising; a loop is.
+    init = jax.jit(agent.init, compiler_options=training.ONCE_OPTIONS)
+    key = jax.random.key(seed)
+    return run(init(jax.random.fold_in(key, 0), data), key)
 
 
 def share_of_optimal_return(agent, params, acting=None):

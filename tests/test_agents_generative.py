@@ -1,9 +1,9 @@
 """The generative agents: what they must keep and what they must find (see `probe`).
 
-Diffusion-QL and QGPO clone by the very functions IDQL does, and IFQL by those of flow BC: each kind of model
-is trained once on the four modes. Settings, and why: small networks and fast moving averages, so that a few
-thousand updates are enough; Adam at 3e-3, for at 1e-3 a small network stays too long on the plateau of one
-Gaussian.
+Diffusion-QL and QGPO clone by the very functions IDQL does: this kind of model is trained once on the four
+modes, all others in each agent that has them. Settings, and why: small networks and fast moving averages, so
+that a few thousand updates are enough; Adam at 3e-3, for at 1e-3 a small network stays too long on the
+plateau of one Gaussian.
 """
 
 import pytest
@@ -28,6 +28,7 @@ def trained(name, settings, data, updates):
 # Without values where there is a choice, and the share of samples within 0.2 of a mode; one Gaussian has .08.
 MODES = {
     "flow_bc": ({"hidden": (64, 64), "actor_lr": 3e-3}, 0.65),
+    "ifql": ({"hidden": (64, 64), "lr": 3e-3}, 0.65),
     "idql": (QUICK | {"sampling_steps": 10, "actor_hidden": (64, 64, 64)}, 0.6),
     "consistency_ac": (
         QUICK | AT_ONCE | {"q_weight": 0.0, "t_max": 2.5, "levels_end": 40, "levels_period": MODE_UPDATES},

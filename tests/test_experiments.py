@@ -73,7 +73,7 @@ def test_a_picture_with_its_rows_is_made_once(tmp_path, capsys, monkeypatch):
     rows = runs.logs.read(out / "gaussian-bc" / "toy-multigoal" / "eval.csv")
     means = [sum(float(r["return"]) for r in rows if r["seed"] == seed) / 100 for seed in ("0", "1")]
     assert float(row["last"]) == pytest.approx(sum(means) / 2)
-    assert float(row["last_std"]) == pytest.approx(abs(means[0] - means[1]) / 2)
+    assert float(row["last_std"]) == pytest.approx(abs(means[0] - means[1]) / 2**0.5)
     assert (row["seeds"], row["step"], row["measure"]) == ("2", "6", "return")
     assert "| Gaussian BC |" in (out / "summary.md").read_text()
     assert "</html>" in (out / "page" / "index.html").read_text()
@@ -119,8 +119,25 @@ def test_costs_are_measured_once(tmp_path, capsys, monkeypatch):
     assert float(row["update_ms"]) > 0
     assert float(row["action_ms"]) > 0
     assert float(row["hours_per_2M_updates"]) == pytest.approx(float(row["update_ms"]) * 2e3 / 3600)
+    assert "that of an action for one observation" in (tmp_path / "summary.md").read_text()
+    assert "<h2>Times</h2>" in (tmp_path / "page" / "index.html").read_text()
     monkeypatch.setattr(experiments, "measure_cost", lambda *_: pytest.fail("measured again"))
     assert cli.main(argv) == 0
+
+
+def test_score_and_latency_are_drawn_against_k(tmp_path, monkeypatch):
+    monkeypatch.setattr(experiments, "LATENCY_CALLS", 2)
+    methods = tuple(Method(f"K = {k}", "flow_bc", {"sampling_steps": k, "hidden": (8,)}) for k in (1, 2))
+    monkeypatch.setitem(experiments.EXPERIMENTS, "k", Experiment("K", methods, ("x",), "steps"))
+    argv = ["experiment", "k", "--scale", "small", "--seeds", "1", "--steps", "2", "--out", str(tmp_path)]
+    assert cli.main(argv) == 0
+    rows = runs.logs.read(tmp_path / "latency.csv")
+    assert [row["sampling_steps"] for row in rows] == ["1", "2"]
+    assert all(float(row["action_ms"]) > 0 for row in rows)
+    page = (tmp_path / "page" / "index.html").read_text()
+    assert "flow_bc, trained for each K\nK, jumps from noise to action 2: " in page
+    assert "Latency of one action" in page
+    assert "K = 2" in page
 
 
 def test_an_unknown_experiment_is_an_error():

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gtp import flow
+from gtp import flow, training
 from gtp.agents import gtp
 from gtp.noise import sampling_grid
 from gtp.types import Transition
@@ -30,10 +30,8 @@ def actions(kind):
     return jax.random.choice(key, jnp.array([-1.0, 1.0]), (ROWS, 1))
 
 
-@functools.cache
-def trained(kind, updates, seed=SEED, **changes):
-    """Samples by number of jumps: {K: actions}."""
-    config = gtp.Config(
+def config(**changes):
+    return gtp.Config(
         eta=0.0,
         baseline="batch",
         sampling_steps=1,
@@ -43,22 +41,34 @@ def trained(kind, updates, seed=SEED, **changes):
         t_max=10.0,
         **changes,
     )
-    agent = gtp.make(config, updates)
-    nothing, flat = jnp.zeros((ROWS, 1)), jnp.zeros(ROWS)
-    data = Transition(nothing, actions(kind), flat, nothing, actions(kind), flat)
 
-    @jax.jit
-    def run(key):
+
+@functools.cache
+def programs(updates, **changes):
+    """`init` and training of an actor, compiled once for all data."""
+    agent = gtp.make(config(**changes), updates)
+
+    def run(state, key, data):
         def step(state, _):
             key_rows, key_update = jax.random.split(jax.random.fold_in(key, state.step))
             rows = jax.random.randint(key_rows, (BATCH,), 0, ROWS)
             return agent.update(state, jax.tree.map(lambda x: x[rows], data), key_update)[0], None
 
-        return jax.lax.scan(step, agent.init(key, data), None, updates)[0].params.actor
+        return jax.lax.scan(step, state, None, updates)[0].params.actor
 
-    phi = flow.endpoint(run(jax.random.key(seed)).bind(nothing), config.noise())
+    return jax.jit(agent.init, compiler_options=training.ONCE_OPTIONS), jax.jit(run)
+
+
+@functools.cache
+def trained(kind, updates, seed=SEED, **changes):
+    """Samples by number of jumps: {K: actions}."""
+    init, run = programs(updates, **changes)
+    nothing, flat, key = jnp.zeros((ROWS, 1)), jnp.zeros(ROWS), jax.random.key(seed)
+    data = Transition(nothing, actions(kind), flat, nothing, actions(kind), flat)
+    noise = config(**changes).noise()
+    phi = flow.endpoint(run(init(key, data), key, data).bind(nothing), noise)
     z = jax.random.normal(jax.random.key(20), (ROWS, 1))
-    grids = {k: sampling_grid(k, config.noise()) for k in (1, 2, 5)}
+    grids = {k: sampling_grid(k, noise) for k in (1, 2, 5)}
     return {k: np.asarray(flow.trajectory(phi, g[0] * z, g)[-1])[:, 0] for k, g in grids.items()}
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import browser
+import retrace
 from gtp import cli, logs, policy, published, report, report_charts
 from gtp import run as runs
 from gtp.agents import gtp as gtp_agent
@@ -99,6 +100,21 @@ def test_methods_are_named_as_briefly_as_tells_them_apart(tmp_path):
     assert both == ["gtp · a/x", "gtp · a/y", "gtp · b/x"]
 
 
+def test_lines_stand_in_the_order_of_their_numbers(tmp_path):
+    rows = [{"variant": f"eta={eta}"} for eta in ("10", "2", "0.5", "20", "1")] + [{"agent": "bc"}]
+    made = gathered(write_rows(tmp_path / "a.csv", rows))
+    (task,) = made.tasks
+    assert [line.method.variant for line in made.of(task)] == [
+        "",
+        "eta=0.5",
+        "eta=1",
+        "eta=2",
+        "eta=10",
+        "eta=20",
+    ]
+    assert [made.colour(line.label) for line in made.of(task)] == list(range(6))
+
+
 def test_the_table_of_results_comes_out_of_their_rows():
     """The figures that results/README.md states for these files."""
     lines = gathered(RESULTS).lines
@@ -139,7 +155,7 @@ def test_clones_go_by_the_names_of_the_papers_table(agent, options, name):
 def test_latencies_come_in_microseconds(tmp_path):
     (tmp_path / "cost.csv").write_text("agent,sampling_steps,action_ms\ngtp,2,0.5\n")
     (source,) = report.read([tmp_path / "cost.csv"])
-    assert source.latency
+    assert source.times
     assert source.rows[0]["microseconds"] == "500.0"
 
 
@@ -209,7 +225,7 @@ def run(tmp_path_factory):
             "--save",
         ]
         assert cli.main(play) == 0
-        earlier = [row | {"step": "20", "return": "-30.0"} for row in logs.read(folder / "eval.csv")]
+        earlier = [row | {"step": "20", "return": "-10.0"} for row in logs.read(folder / "eval.csv")]
         if steps == "2":
             logs.append(folder / "eval.csv", earlier)
     return folder
@@ -242,8 +258,8 @@ def test_the_page_is_whole_and_needs_nothing_else(made):
     assert "url(" not in (made / "index.html").read_text()
     headings = re.findall(r"<h2>(.*?)</h2>", (made / "index.html").read_text())
     assert headings == [
-        "Scores", "Comparison", "Learning curves", "Sampling steps K", "Training", "What the policies do",
-        "What each number is", "Run configurations", "Rows",
+        "Scores", "Comparison", "Learning curves", "Sampling steps K", "Swept numbers", "Times", "Training",
+        "What the policies do", "What each number is", "Run configurations", "Rows",
     ]  # fmt: skip
 
 
@@ -262,28 +278,17 @@ def test_what_a_file_says_is_text_and_nothing_else(made):
     assert "\\input{x}" not in "\n".join(x for x in tex.splitlines() if not x.startswith("%"))
 
 
-def test_every_number_of_the_table_names_its_rows(made):
-    """Each title's count of rows is the count one finds in rows.csv by the filter it states."""
-    page = Reader((made / "index.html").read_text())
-    with (made / "rows.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    checked = 0
-    for _, attributes in page.tags:
-        title = attributes.get("title") or ""
-        found = re.search(
-            r"(\d+) rows: agent=gtp (?:variant=(\S+) )?act=(\w+) candidates=(\d+) weights=(\w+) "
-            r"sampling_steps=(\S+)\nin (.*)", title
-        )  # fmt: skip
-        if not found or "last evaluation" not in title or "three" in title:
-            continue
-        count, variant, act, candidates, weights, steps, file = found.groups()
-        wanted = {"variant": variant or "", "act": act, "candidates": candidates, "weights": weights}
-        wanted |= {"sampling_steps": steps, "rows_in": file, "agent": "gtp"}
-        chosen = [row for row in rows if all(row[k] == v for k, v in wanted.items())]
-        last = max(int(row["step"]) for row in chosen)
-        assert int(count) == sum(int(row["step"]) == last for row in chosen)
-        checked += 1
-    assert checked > 20
+def test_every_number_of_the_tables_is_what_its_rows_give(made):
+    """Of a line last, last three and best with their deviations, IQM, and success where somebody says it."""
+    assert retrace.check(made / "index.html") == 8 * 7 + 4 * 8 + 1 * 7
+
+
+def test_a_wrong_number_is_found(made, tmp_path):
+    text = (made / "index.html").read_text()
+    (tmp_path / "index.html").write_text(text.replace("<b>88.2</b>", "<b>88.3</b>"))
+    assert (tmp_path / "index.html").read_text() != text
+    with pytest.raises(AssertionError, match="88"):
+        retrace.check(tmp_path / "index.html")
 
 
 def test_the_csv_says_the_same_as_the_rows(made):
@@ -402,10 +407,96 @@ def test_scores_from_data_alone_have_their_table(run, tmp_path):
     text = (tmp_path / "out" / "index.html").read_text()
     table = text.split("Scores without an environment</h2>")[1].split("</section>")[0]
     cells = re.findall(r">([\d.]+) <span class=\"pm\">± ([\d.]+)</span>", table)
-    assert cells == [("0.5", "0.3536"), ("4", "1.414")]
+    assert cells == [("0.5", "0.35"), ("4", "1.4")]
     (bare / "offline.csv").write_text((bare / "offline.csv").read_text().replace(",0.25", ",low"))
     with pytest.raises(UserError, match="line 2: value is 'low'"):
         report.read([bare])
+
+
+def bare_run(folder, like, rows, **options):
+    """A run without training or policy: a configuration with some options changed, and rows."""
+    config = json.loads((like / "config.json").read_text())
+    config["config"] |= options
+    config["data"] |= {"name": ROW["data"], "fingerprint": ROW["fingerprint"]}
+    config |= {"sweep": {}, "members": [{"seed": 0}]}
+    write_rows(folder / "eval.csv", rows)
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def chart_titles(page):
+    """What the marks of all charts say, on one line each."""
+    return [html.unescape(x).replace("\n", " ") for x in re.findall(r"<title>(.*?)</title>", page, re.S)]
+
+
+def test_runs_trained_for_one_k_each_make_a_curve(run, tmp_path):
+    for k, score in ((1, 10.0), (2, 40.0), (4, 50.0)):
+        row = {"sampling_steps": k, "normalised_score": score}
+        bare_run(tmp_path / f"k{k}" / "task", run, [row], sampling_steps=k)
+    # Another K than it was trained for, and a run that differs in more than K, are no part of it.
+    bare_run(tmp_path / "k1" / "task", run, [row | {"sampling_steps": 1}, row], sampling_steps=1)
+    bare_run(tmp_path / "other" / "task", run, [row | {"sampling_steps": 8}], sampling_steps=8, eta=3.0)
+    labels = ["One", "Two", "Four", "Other"]
+    folders = [tmp_path / name / "task" for name in ("k1", "k2", "k4", "other")]
+    made = report.write(folders, tmp_path / "out", "K", labels)
+    assert sorted({line.label for line in made.lines}) == sorted(labels)
+    marks = [
+        t for t in chart_titles((tmp_path / "out" / "index.html").read_text()) if "trained for each" in t
+    ]
+    name = "gtp, trained for each K"
+    where = "K, jumps from noise to action"
+    assert marks == [name, f"{name} {where} 1: 50", f"{name} {where} 2: 40", f"{name} {where} 4: 50"]
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert "<th>One</th><th>Two</th><th>Four</th><th>Other</th>" in page
+
+
+def test_no_chart_has_two_lines_of_one_colour(tmp_path):
+    """With more methods than colours there are more charts."""
+    rows = [{"agent": f"a{i}", "step": step, "normalised_score": i} for i in range(15) for step in (1, 2)]
+    report.write([write_rows(tmp_path / "a.csv", rows)], tmp_path / "out", "many")
+    curves = (
+        (tmp_path / "out" / "index.html").read_text().split("Learning curves</h2>")[1].split("</section>")[0]
+    )
+    charts = [
+        re.findall(r'class="line"[^>]* stroke="([^"]*)"', chart) for chart in curves.split("</svg>")[:-1]
+    ]
+    assert sorted(map(len, charts)) == [3, 12]
+    assert all(len(set(colours)) == len(colours) for colours in charts)
+    style = (tmp_path / "out" / "index.html").read_text().split("</style>")[0]
+    assert all(style.count(f"{colour[4:-1]}:") == 2 for colours in charts for colour in colours)
+
+
+def test_a_swept_number_has_its_curve(tmp_path):
+    rows = [{"variant": f"eta={eta}", "normalised_score": 10 * eta} for eta in (0.5, 2, 10)]
+    rows += [{"variant": "eta=x"}, {"variant": "eta=1 tau=2"}]
+    report.write([write_rows(tmp_path / "a.csv", rows)], tmp_path / "out", "eta")
+    marks = [
+        t for t in chart_titles((tmp_path / "out" / "index.html").read_text()) if t.startswith("gtp eta")
+    ]
+    assert marks == ["gtp eta 0.5: 5", "gtp eta 2: 20", "gtp eta 10: 100"]
+
+
+def test_measured_times_stand_in_a_table_as_they_are(tmp_path):
+    (tmp_path / "cost.csv").write_text(
+        "method,agent,sampling_steps,batch_size,update_ms,action_ms,device\n"
+        "D-QL,diffusion_ql,5,256,12.25,0.5,cpu\nsolver,gtp,5,256,7.5,0.25,cpu\nGTP,gtp,5,256,5,0.125,cpu\n"
+    )
+    (tmp_path / "train.csv").write_text(
+        "agent,sampling_steps,seeds,updates_per_s,device\ngtp,5,1,3817.5,H200\ngtp,5,5,1687,H200\n"
+    )
+    assert cli.main(["report", str(tmp_path), "--out", str(tmp_path / "out")]) == 0
+    text = (tmp_path / "out" / "index.html").read_text()
+    assert "There are no scores here" in text
+    tables = text.split("<h2>Times</h2>")[1].split("</section>")[0].split("</table>")
+    cells = [re.findall(r"<td[^>]*>(?:<a [^>]*>)?([^<]*)", table) for table in tables]
+    assert cells[0] == [
+        *("D-QL", "5", "256", "500", "12.25", "cpu"),
+        *("solver", "5", "256", "250", "7.5", "cpu"),
+        *("GTP", "5", "256", "125", "5", "cpu"),
+    ]
+    assert cells[1] == ["gtp", "5", "1", "3818", "H200", "gtp", "5", "5", "1687", "H200"]
+    # Three methods with one K each are no curve over K.
+    assert "Latency of one action" not in text
 
 
 def test_broken_metrics_are_a_sentence(run, tmp_path):

@@ -291,7 +291,9 @@ def _offline(folder: Path, fqe_steps: int, ways: list[Any]) -> list[dict[str, An
     run, state, alive = runs.resume(folder)
     if state is None or alive is None:
         raise UserError(f"{folder} has no checkpoint yet")
-    with bar(Console(stderr=True), "fitted Q evaluation", max(1, fqe_steps)) as move:
+    if not fqe_steps:
+        return runs.offline_scores(run, state, alive, ways=ways)
+    with bar(Console(stderr=True), "fitted Q evaluation", fqe_steps) as move:
         return runs.offline_scores(run, state, alive, fqe_steps, ways, lambda step: move(step, {}, alive))
 
 

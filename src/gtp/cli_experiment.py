@@ -60,21 +60,24 @@ def main(argv: list[str]) -> int:
     if experiment.kind == "picture":
         experiments.draw(root, planned)
         print(root / "multigoal.png")
-    if experiment.kind != "cost":
-        print(_page([cell.folder(root) for cell in planned], root / "page", experiment.title))
+    files = [root / "summary.csv"] if experiment.kind == "cost" else [cell.folder(root) for cell in planned]
+    labels = [""] if experiment.kind == "cost" else [cell.method for cell in planned]
+    if experiment.kind == "steps":
+        files, labels = [*files, experiments.measure_latency(root, planned)], [*labels, ""]
+    print(_page(files, labels, root / "page", experiment.title))
     width = max(shutil.get_terminal_size().columns, 80)
     Console(width=None if sys.stdout.isatty() else width).print(_table(experiment.title, rows))
     print(root / "summary.md")
     return 0
 
 
-def _page(folders: list[Path], out: Path, title: str) -> Path:
-    """The runs as a page, in place of an older one."""
+def _page(files: list[Path], labels: list[str], out: Path, title: str) -> Path:
+    """The runs, or measured times, as a page, in place of an older one."""
     from gtp import report
 
     new = out.with_name("page.new")
     shutil.rmtree(new, ignore_errors=True)
-    report.write(folders, new, title)
+    report.write(files, new, title, labels)
     shutil.rmtree(out, ignore_errors=True)
     new.replace(out)
     return out / "index.html"

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import numpy as np
 
-from gtp import agents, checkpoint, config, logs, presets, training
+from gtp import agents, checkpoint, config, logs, policy, presets, report, stats, training
 from gtp import run as runs
 from gtp.errors import UserError
 from gtp.policy import Policy
@@ -45,7 +45,8 @@ class Experiment(NamedTuple):
     methods: tuple[Method, ...]
     tasks: tuple[str, ...]
     """At full scale."""
-    kind: Literal["scores", "cost", "picture"] = "scores"
+    kind: Literal["scores", "steps", "cost", "picture"] = "scores"
+    """What there is beside scores: time of an action against K, all times and no scores, or a picture."""
 
 
 GYM = tuple(
@@ -108,7 +109,10 @@ EXPERIMENTS = {
     ),
     "guidance": Experiment("Ablation: advantage weights against a linear Q term", (GTP, LINEAR), ABLATION),
     "sampling-steps": Experiment(
-        "Sensitivity: jumps K from noise to action", tuple(map(gtp_with_jumps, range(1, 6))), ABLATION
+        "Sensitivity: jumps K from noise to action",
+        tuple(map(gtp_with_jumps, range(1, 6))),
+        ABLATION,
+        "steps",
     ),
     "time-schedule": Experiment("Ablation: growing N(k) against a fixed N", (GTP, FIXED), ABLATION),
     "eta": Experiment(
@@ -145,21 +149,40 @@ EXPERIMENTS = {
 }
 
 # What the multi-goal data want at either scale: small networks for all; `gtp demo` says why for GTP's own.
-_TOY_ALL = {"hidden": (64, 64, 64), "actor_lr": 1e-3, "critic_lr": 1e-3}
-_TOY_GTP = {
-    "baseline": "expectile",
-    "expectile": 0.5,
-    "weight_clip": 4.0,
-    "t_min": 0.02,
-    "t_max": 2.5,
-    "sigma_data": 0.65,
-    "sampling_steps": 2,
+# Where a critic pulls at the actor it pulls gently: at the published weight it pulls off the bridges, where
+# there are no data. Consistency-AC's levels and its lag are made for actions, and runs, of another size.
+_TOY_ALL = dict.fromkeys(("hidden", "actor_hidden", "critic_hidden"), (64, 64, 64)) | dict.fromkeys(
+    ("lr", "actor_lr", "critic_lr"), 1e-3
+)
+_TOY_OWN: dict[str, dict[str, Any]] = {
+    "gtp": {
+        "baseline": "expectile",
+        "expectile": 0.5,
+        "weight_clip": 4.0,
+        "t_min": 0.02,
+        "t_max": 2.5,
+        "sigma_data": 0.65,
+        "sampling_steps": 2,
+    },
+    "diffusion_ql": {"q_weight": 0.1},
+    # Fewer samples in an update, which are most of its time.
+    "cql": {"samples": 4},
+    "qgpo": {"support": 4, "sampling_steps": 5},
+    "consistency_ac": {
+        "q_weight": 0.1,
+        "t_max": 2.5,
+        "levels_end": 40,
+        "actor_target_rate": 0.05,
+        "actor_target_every": 1,
+        "actor_target_start": 0,
+    },
 }
 _TOY_SETTINGS = {"batch_size": 128, "log_every": 1000, "eval_episodes": 100}
 _TOY_STEPS = {"small": 4000, "full": 25_000}
+_TOY_EVAL_EVERY = {"small": 2000, "full": 5000}
 COST_CHUNK = {"small": 100, "full": 2000}
 """Updates that are timed, after as many that are not."""
-LATENCY_CALLS = 200
+LATENCY_CALLS, LATENCY_ROUNDS = 200, 10
 
 
 class Cell(NamedTuple):
@@ -221,8 +244,10 @@ def defaults(agent: str, task: str, scale: Scale) -> tuple[dict[str, Any], dict[
     """Options and settings of an agent on a task: its own preset, or else the protocol of the paper's GTP."""
     if task == TOY:
         steps = _TOY_STEPS[scale]
-        settings = _TOY_SETTINGS | {"steps": steps, "save_every": steps}
-        return (_TOY_ALL | _TOY_GTP if agent == "gtp" else dict(_TOY_ALL)), settings
+        settings = _TOY_SETTINGS | {"steps": steps, "save_every": steps, "eval_every": _TOY_EVAL_EVERY[scale]}
+        # N(k) of Consistency-AC has a period of its own; GTP's follows the run.
+        period = {"levels_period": steps} if agent == "consistency_ac" else {}
+        return _TOY_ALL | _TOY_OWN.get(agent, {}) | period, settings
     own = presets.presets(agent).get("paper", {}).get(task)
     preset = own or presets.find("gtp", "paper", task)
     return (dict(preset.agent) if own else {}), dict(preset.settings)
@@ -240,8 +265,8 @@ def perform(cell: Cell, root: Path, follow: Callable[[runs.Run, int, Any], None]
             return
     else:
         run, state, alive = runs.start(folder, cell.agent, cell.config, cell.settings, cell.sweep), None, None
-    for report in runs.go(run, state, alive):
-        follow(run, report.step, report)
+    for point in runs.go(run, state, alive):
+        follow(run, point.step, point)
 
 
 def measure_cost(cell: Cell, scale: Scale, steps: int | None = None) -> dict[str, Any]:
@@ -250,7 +275,7 @@ def measure_cost(cell: Cell, scale: Scale, steps: int | None = None) -> dict[str
     make, chunk = agents.get(cell.agent).make, steps or COST_CHUNK[scale]
     who = training.members([0])
     stamps = []
-    for report in training.train(
+    for point in training.train(
         make,
         cell.config,
         dataset.transitions,
@@ -259,18 +284,11 @@ def measure_cost(cell: Cell, scale: Scale, steps: int | None = None) -> dict[str
         batch_size=cell.settings.batch_size,
         log_every=chunk,
     ):
-        jax.block_until_ready(report.state)
+        jax.block_until_ready(point.state)
         stamps.append(time.perf_counter())
     settings = dataclasses.replace(cell.settings, seeds=1)
     about = runs.Run(Path(), cell.agent, cell.config, settings, {}, dataset).about()
-    pi = Policy(make, cell.config, report.state.params, about)
-    obs = dataset.transitions.obs[0]
-    pi.act(obs)
-    calls = []
-    for _ in range(LATENCY_CALLS):
-        began = time.perf_counter()
-        pi.act(obs)
-        calls.append(time.perf_counter() - began)
+    pi = Policy(make, cell.config, point.state.params, about)
     update = (stamps[-1] - stamps[0]) / chunk
     return {
         "method": cell.method,
@@ -280,53 +298,93 @@ def measure_cost(cell: Cell, scale: Scale, steps: int | None = None) -> dict[str
         "batch_size": cell.settings.batch_size,
         "update_ms": 1e3 * update,
         "hours_per_2M_updates": 2e6 * update / 3600,
-        "action_ms": 1e3 * float(np.median(calls)),
+        "action_ms": action_ms(pi, dataset.transitions.obs[0]),
         "device": str(jax.devices()[0].device_kind),
     }
 
 
-def summarise(root: Path, planned: list[Cell]) -> list[dict[str, Any]]:
-    """A row for each finished run, swept value and way to act: mean ± deviation over seeds of their means.
+def action_ms(pi: Policy, obs: np.ndarray) -> float:
+    """Time of one action for one observation, in milliseconds: of a few medians the least disturbed."""
+    pi.act(obs)
+    medians = []
+    for _ in range(LATENCY_ROUNDS):
+        calls = []
+        for _ in range(LATENCY_CALLS):
+            began = time.perf_counter()
+            pi.act(obs)
+            calls.append(time.perf_counter() - began)
+        medians.append(float(np.median(calls)))
+    return 1e3 * min(medians)
 
-    `last` is the last evaluation; `best` is the best of all, which nobody can choose without an environment.
-    """
+
+def measure_latency(root: Path, planned: list[Cell]) -> Path:
+    """latency.csv: time of one action of each method's policy, which its first task decides."""
+    rows = []
+    for one in {cell.method: cell for cell in reversed(planned)}.values():
+        obs = runs.load_data(one.settings.data).transitions.obs[0]
+        rows.append(
+            {
+                "agent": one.agent,
+                "sampling_steps": one.config.sampling_steps,
+                "action_ms": action_ms(policy.load(one.folder(root)), obs),
+                "device": str(jax.devices()[0].device_kind),
+            }
+        )
+    (root / "latency.tmp").unlink(missing_ok=True)
+    logs.append(root / "latency.tmp", sorted(rows, key=lambda row: row["sampling_steps"]))
+    return (root / "latency.tmp").replace(root / "latency.csv")
+
+
+def summarise(root: Path, planned: list[Cell]) -> list[dict[str, Any]]:
+    """A row for each run, swept value and way to act, with the numbers that a report has for it."""
     found: list[dict[str, Any]] = []
     for one in planned:
-        rows = logs.read(one.folder(root) / "eval.csv")
-        keys = ("variant", "act", "candidates", "sampling_steps", "weights")
-        for key in dict.fromkeys(tuple(row[k] for k in keys) for row in rows):
-            mine = [row for row in rows if tuple(row[k] for k in keys) == key]
-            measure = "normalised_score" if mine[0]["normalised_score"] else "return"
-            by_step = {
-                step: seed_means(mine, measure, step) for step in sorted({int(r["step"]) for r in mine})
-            }
-            last = max(by_step)
-            best = max(by_step, key=lambda step: np.mean(by_step[step]))
+        if not (one.folder(root) / "eval.csv").exists():
+            continue
+        for line in report.gather([report.read_run(one.folder(root))], "").lines:
+            last, best = stats.summary(line.last()), stats.summary(line.best())
             found.append(
-                {"method": one.method, "agent": one.agent, "data": one.settings.data}
-                | dict(zip(keys, key, strict=True))
-                | {
-                    "measure": measure,
-                    "seeds": len(by_step[last]) if last == one.settings.steps else 0,
+                {
+                    "method": one.method,
+                    "agent": one.agent,
+                    "data": one.settings.data,
+                    "variant": line.method.variant,
+                    "act": line.way.act,
+                    "candidates": line.way.candidates,
+                    "sampling_steps": line.way.sampling_steps,
+                    "weights": line.way.weights,
+                    "measure": line.metric,
+                    "seeds": sum(step == one.settings.steps for step in line.last_steps),
                     "seeds_asked": one.settings.seeds,
-                    "step": last,
-                    "last": float(np.mean(by_step[last])),
-                    "last_std": float(np.std(by_step[last])),
-                    "best": float(np.mean(by_step[best])),
-                    "best_std": float(np.std(by_step[best])),
-                    "best_step": best,
+                    "episodes": line.last_rows,
+                    "step": max(line.last_steps),
+                    "last": last.mean,
+                    "last_std": _deviation(last),
+                    "best": best.mean,
+                    "best_std": _deviation(best),
                 }
             )
     return found
 
 
-def seed_means(rows: list[dict[str, str]], measure: str, step: int) -> list[float]:
-    """The mean of each seed's episodes at a step."""
-    scores: dict[str, list[float]] = {}
-    for row in rows:
-        if int(row["step"]) == step:
-            scores.setdefault(row["seed"], []).append(float(row[measure]))
-    return [float(np.mean(episodes)) for episodes in scores.values()]
+def _deviation(summary: stats.Summary) -> float | str:
+    """Empty for a single seed, which has none."""
+    return summary.std if summary.count > 1 else ""
+
+
+SCORES_ARE = (
+    "`last` and `best` are means over seeds of each seed's last and best evaluation, itself the mean of its "
+    "episodes (`episodes` counts those of all seeds' last evaluations); `_std` is the standard deviation "
+    "over seeds (n − 1). `best` is chosen by its own score and too high by construction. `measure` says what "
+    "is scored, `seeds` how many of the `seeds_asked` came to the end of training, `act` and `candidates` "
+    "how the policy acted."
+)
+TIMES_ARE = (
+    "`update_ms` is the time of one update of one seed without compilation, `action_ms` that of an action "
+    f"for one observation, the lowest of {LATENCY_ROUNDS} medians of {LATENCY_CALLS} calls, both on the "
+    "device named and beside whatever else it did."
+)
+"""What the columns of summary.md are."""
 
 
 def write_table(root: Path, title: str, rows: list[dict[str, Any]]) -> None:
@@ -345,6 +403,7 @@ def markdown(title: str, rows: list[dict[str, Any]]) -> str:
     shown = [name for name in (rows[0] if rows else {}) if any(str(row[name]) for row in rows)]
     lines = [f"# {title}", ""]
     if shown:
+        lines += [TIMES_ARE if "update_ms" in shown else SCORES_ARE, ""]
         lines += ["| " + " | ".join(shown) + " |", "|" + "---|" * len(shown)]
     lines += ["| " + " | ".join(_text(row[name]) for name in shown) + " |" for row in rows]
     return "\n".join(lines) + "\n"
@@ -362,7 +421,7 @@ def commands() -> Iterator[str]:
 
 def draw(root: Path, planned: list[Cell]) -> dict[str, Any]:
     """The multi-goal picture: the demonstrations, and each method's walks beside them (first seed)."""
-    from gtp import demo, demo_plot, policy
+    from gtp import demo, demo_plot
 
     walks, figures = {}, {}
     for one in planned:

@@ -11,6 +11,7 @@ last three, and the best.
 from __future__ import annotations
 
 import csv
+import dataclasses
 import hashlib
 import io
 import json
@@ -33,8 +34,14 @@ from gtp.errors import UserError
 EPISODE_COLUMNS = (
     "agent", "data", "env", "physics", "seed", "step", "weights", "act", "candidates", "return",
 )  # fmt: skip
-LATENCY_COLUMNS = {"microseconds": 1.0, "median_us": 1.0, "action_ms": 1000.0}
-"""A csv with `agent`, `sampling_steps` and one of these holds latencies; more columns may be there."""
+TIME_COLUMNS = {
+    "microseconds": ("microseconds", 1.0),
+    "median_us": ("microseconds", 1.0),
+    "action_ms": ("microseconds", 1000.0),
+    "update_ms": ("update_ms", 1.0),
+    "updates_per_s": ("updates_per_s", 1.0),
+}
+"""A csv with `agent`, `sampling_steps` and one of these holds measured times: column -> (name, factor)."""
 OFFLINE_COLUMNS = ("agent", "seed", "step", "act", "candidates", "sampling_steps", "weights", "variant", "on")
 
 
@@ -91,7 +98,10 @@ class Source:
     metrics: list[dict[str, str]] = field(default_factory=list)
     offline: list[dict[str, str]] = field(default_factory=list)
     """Scores from data alone, one row each."""
-    latency: bool = False
+    times: bool = False
+    """Whether rows are measured times instead of episodes."""
+    label: str = ""
+    """The method's name, where whoever asks for the report has one."""
 
     @property
     def file(self) -> Path:
@@ -101,12 +111,16 @@ class Source:
     @property
     def identity(self) -> str:
         """The same for two runs that differ in seeds, data and how often they were looked at only."""
+        return self.identity_without()
+
+    def identity_without(self, *names: str) -> str:
+        """The same for two runs that differ in these of the agent's settings too."""
         if self.config is None:
             return str(self.path)
         chosen = ("reward", "steps", "batch_size")
         settings = {k: v for k, v in self.config.get("settings", {}).items() if k in chosen}
-        kept = {"config": self.config.get("config"), "settings": settings}
-        return json.dumps(kept, sort_keys=True)
+        options = {k: v for k, v in (self.config.get("config") or {}).items() if k not in names}
+        return json.dumps({"config": options, "settings": settings}, sort_keys=True)
 
 
 @dataclass
@@ -202,7 +216,7 @@ class Report:
 
     def of(self, task: Task) -> list[Line]:
         """The lines of one task, by method and way."""
-        return sorted((x for x in self.lines if x.task == task), key=lambda x: (x.label, x.way))
+        return sorted((x for x in self.lines if x.task == task), key=lambda x: (natural(x.label), x.way))
 
     def digits(self, task: Task) -> int:
         """Decimals of a task's scores: one for normalised scores, else about three figures in all."""
@@ -214,20 +228,29 @@ class Report:
 
     def colour(self, label: str) -> int:
         """The place of a method among all, which decides its colour on every chart."""
-        return sorted(set(self.labels.values())).index(label)
+        return sorted(set(self.labels.values()), key=natural).index(label)
 
 
-def read(paths: Sequence[Path]) -> list[Source]:
-    """Every run and file of rows at or below the given paths, in a fixed order."""
+def natural(text: str) -> list[tuple[float, str]]:
+    """A key to sort names by, in which 10 comes after 2."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", text)
+    return [(float(part), "") if i % 2 else (-math.inf, part) for i, part in enumerate(parts)]
+
+
+def read(paths: Sequence[Path], labels: Sequence[str] = ()) -> list[Source]:
+    """Every run and file of rows at or below the given paths, in a fixed order.
+
+    Labels, if there are any, are one a path: the name of what is there.
+    """
     found: list[Source] = []
-    for path in paths:
+    for path, label in zip(paths, labels or [""] * len(paths), strict=True):
         if not path.exists():
             raise UserError(f"there is nothing at {path}")
         before = len(found)
         for place in sorted(_places(path)):
             source = read_run(place) if place.is_dir() else read_rows(place)
             if source is not None:
-                found.append(source)
+                found.append(dataclasses.replace(source, label=label))
             elif place == path:
                 needed = ", ".join(EPISODE_COLUMNS)
                 raise UserError(f"{path} is no file of episodes: its columns must include {needed}")
@@ -326,13 +349,25 @@ def read_rows(path: Path) -> Source | None:
     columns = set(rows[0]) if rows else set()
     if set(EPISODE_COLUMNS) <= columns:
         return Source(path, path.stem, _episodes(path, rows), _sha256(path))
-    unit = next((name for name in LATENCY_COLUMNS if name in columns), "")
-    if unit and {"agent", "sampling_steps"} <= columns:
+    units = [name for name in TIME_COLUMNS if name in columns]
+    if units and {"agent", "sampling_steps"} <= columns:
         for number, row in enumerate(rows, 2):
-            _number(path, number, row, unit)
-            row["microseconds"] = repr(float(row[unit]) * LATENCY_COLUMNS[unit])
-        return Source(path, path.stem, rows, _sha256(path), latency=True)
+            for unit in units:
+                _number(path, number, row, unit)
+                name, factor = TIME_COLUMNS[unit]
+                row[name] = repr(float(row[unit]) * factor)
+        return Source(path, path.stem, rows, _sha256(path), times=True)
     return None
+
+
+def short_names(sources: Sequence[Source]) -> list[str]:
+    """A name for each source: its label, or the end of its path, as much of it as tells all apart."""
+    paths = [source.path.resolve().with_name(source.name).parts for source in sources]
+    for depth in range(1, max(map(len, paths), default=1) + 1):
+        names = [x.label or "/".join(parts[-depth:]) for x, parts in zip(sources, paths, strict=True)]
+        if len(set(names)) == len(names):
+            return names
+    return [x.label or str(x.path) for x in sources]
 
 
 def _csv(path: Path) -> list[dict[str, str]]:
@@ -379,7 +414,7 @@ def gather(sources: list[Source], title: str) -> Report:
     lines: dict[tuple[Task, Method, Way], Line] = {}
     seen: set[tuple[str, ...]] = set()
     for place, source in enumerate(sources):
-        for row in source.rows if not source.latency else ():
+        for row in source.rows if not source.times else ():
             method = Method(row["agent"], row["variant"], source.identity)
             once = (source.identity, *row.values())
             if once in seen:
@@ -418,7 +453,8 @@ def _labels(sources: list[Source], lines: list[Line]) -> dict[Method, str]:
         choices = ["", own, folders[-1], *("/".join([*folders[-n:], own]) for n in range(1, 8))]
         source = choices[depth]
         parts = [method.agent] if source in ("", method.agent) else [method.agent, source]
-        return " · ".join(parts) + (f" ({method.variant})" if method.variant else "")
+        given = first[method].label or " · ".join(parts)
+        return given + (f" ({method.variant})" if method.variant else "")
 
     def ambiguous(methods: list[Method], depth: int) -> bool:
         shown = [(name(m, depth), data) for m in methods for data in where[m]]
@@ -546,11 +582,11 @@ def all_episodes(report: Report) -> list[dict[str, str]]:
     ]
 
 
-def write(paths: Sequence[Path], out: Path, title: str) -> Report:
+def write(paths: Sequence[Path], out: Path, title: str, labels: Sequence[str] = ()) -> Report:
     """Read runs and rows, and write the report's folder, whole or not at all."""
     if out.exists():
         raise UserError(f"{out} exists already; name another --out")
-    report = gather(read(paths), title)
+    report = gather(read(paths, labels), title)
     from gtp import report_page, report_policy, report_text
 
     files = {

@@ -15,7 +15,7 @@ import numpy as np
 
 WIDTH, HEIGHT = 360, 220
 LEFT, RIGHT, TOP, BOTTOM = 44, 20, 24, 34
-COLOURS = 8
+COLOURS = 12
 MINUS = "−"
 
 
@@ -143,13 +143,19 @@ def figure(width: int, height: int, label: str, body: str) -> str:
     )
 
 
-def line_chart(series: Sequence[Series], x_label: str, y_label: str, label: str, marks: bool = True) -> str:
-    """Lines with bands over a common axis."""
+def line_chart(
+    series: Sequence[Series],
+    x_label: str,
+    y_label: str,
+    label: str,
+    marks: bool = True,
+    log_x: bool = False,
+) -> str:
+    """Lines with bands over a common axis; a logarithmic one, for few values, is marked at each of them."""
     spans = [v for s in series for v in (s.y, s.low, s.high) if v is not None]
     xs = [s.x for s in series]
     low, high = limits(xs, 0.0)
-    several_k = x_label.startswith("K")
-    if several_k:
+    if log_x:
         low, high = low * 0.9, high * 1.1
         shown = sorted({float(v) for x in xs for v in x})
         frame = Frame((low, high), limits(spans), x_label, y_label, shown, log_x=True)

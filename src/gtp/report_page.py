@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from importlib import resources
@@ -23,6 +24,7 @@ from gtp.report import (
     Way,
     aggregate_lines,
     published_beside,
+    short_names,
     variants,
 )
 from gtp.report_charts import (
@@ -61,7 +63,7 @@ WORDS = {
     "IQM": "interquartile mean: the mean of the middle half of the seeds.",
     "95 % interval": "percentile bootstrap over seeds (within tasks), 2,000 resamples, fixed seed. It is too "
     "narrow with few seeds: with three seeds of one task it covers the truth in about three of four cases.",
-    "one sample": "the policy's action as drawn.",
+    "one sample": "the policy's action as drawn; its only one, or its mean, where the agent acts so.",
     "softmax of N": "N actions drawn, one of them chosen at random with odds exp Q of the target critic; "
     "argmax takes the highest Q. This is another policy than one sample.",
     "published": "as printed by the source named in the title. Environment, physics, data, acting rule and "
@@ -77,6 +79,8 @@ def page(report: Report, looks: Looks) -> str:
         ("comparison", "Comparison", comparison(report)),
         ("curves", "Learning curves", curves(report)),
         ("steps", "Sampling steps K", sampling_steps(report)),
+        ("swept", "Swept numbers", swept(report)),
+        ("costs", "Times", costs(report)),
         ("training", "Training", training(report)),
         ("offline", "Scores without an environment", offline(report)),
         ("policies", "What the policies do", policies(report, looks)),
@@ -98,18 +102,23 @@ def header(report: Report) -> str:
     lines = report.lines
     episodes = sum(line.all_rows for line in lines)
     seeds = max((len(line.episodes) for line in lines), default=0)
-    facts = {
+    facts: dict[str, Any] = {
         "tasks": len(report.tasks),
         "methods": len(set(report.labels.values())),
         "most seeds": seeds,
         "episodes": f"{episodes:,}",
     }
-    cells = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts.items())
-    return (
-        f"<h1>{escape(report.title)}</h1>"
-        '<p class="lead">Every number comes from rows of single episodes. Rest the pointer on one to see '
-        f'which, or follow it to their file.</p><dl class="facts">{cells}</dl>'
+    lead = (
+        "Every number comes from rows of single episodes. Rest the pointer on one to see which, or follow it "
+        "to their file."
     )
+    if all(source.times for source in report.sources):
+        facts = {"measurements": sum(len(source.rows) for source in report.sources)}
+        lead = (
+            "Every number is a measurement, with the file it stands in behind it. There are no scores here."
+        )
+    cells = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts.items())
+    return f'<h1>{escape(report.title)}</h1><p class="lead">{lead}</p><dl class="facts">{cells}</dl>'
 
 
 def glance(report: Report) -> str:
@@ -121,17 +130,20 @@ def glance(report: Report) -> str:
         theirs = "; ".join(f"{s.text()} ({s.kind}, {s.source})" for s in published_beside(report, line))
         unit = "normalised score" if line.metric == "normalised_score" else "return"
         each, digits = _episodes_per_seed(line), report.digits(task)
+        over = f"± {fixed(last.std, digits)} over {last.count} seeds" if last.count > 1 else "one seed"
         cards.append(
             f'<div class="card"><div class="eyebrow">{escape(task.name)}: highest last {unit}</div>'
             f'<div class="who">{_dot(report, line)}{escape(line.label)}</div>'
             f'<div class="big">{fixed(last.mean, digits)} '
-            f"<small>± {fixed(last.std, digits)} over {last.count} seeds</small></div>"
+            f"<small>{over}</small></div>"
             f"<p>{escape(line.way.text())}, {each} at update {max(line.last_steps):,}. "
             f"Mean of last three evaluations {fixed(three.mean, digits)}, "
             f"best {fixed(best.mean, digits)}.</p>"
             + (f"<p>Published: {escape(theirs)}.</p>" if theirs else "")
             + "</div>"
         )
+    if not cards and all(source.times for source in report.sources):
+        return ""
     if not cards:
         return '<p class="note">There are no episodes here: no environment, or no evaluation yet.</p>'
     return f'<div class="glance">{"".join(cards)}</div>'
@@ -151,7 +163,7 @@ def _traced(report: Report, line: Line, text: str, what: str, count: int) -> str
     """A number linked to its file, saying in its title which rows it is made of."""
     files = ", ".join(str(report.sources[i].file) for i in line.sources)
     where = (
-        f"agent={line.method.agent} {f'variant={line.method.variant} ' if line.method.variant else ''}"
+        f"agent={line.method.agent} data={line.task.data} variant={line.method.variant or '–'} "
         f"act={line.way.act} candidates={line.way.candidates} weights={line.way.weights} "
         f"sampling_steps={line.way.sampling_steps or '–'}"
     )
@@ -180,7 +192,7 @@ def _task_scores(report: Report, task: Task) -> str:
     head += [("published", "l")] if with_published else []
     head += [("mean of last 3", ""), ("best", ""), ("IQM of last", "")]
     head += [("success", "")] if with_success else []
-    head += [("seeds", ""), ("episodes a seed", ""), ("evaluations", ""), ("update", "")]
+    head += [("seeds × episodes", ""), ("update", "")]
     top = max(s.mean for s in summaries.values())
     body = ""
     for line in lines:
@@ -188,8 +200,9 @@ def _task_scores(report: Report, task: Task) -> str:
 
         def cell(what: str, summary: stats.Summary, count: int, bold: bool = False, line: Line = line) -> str:
             value = f"<b>{fixed(summary.mean, digits)}</b>" if bold else fixed(summary.mean, digits)
-            text = f'{value} <span class="pm">± {fixed(summary.std, digits)}</span>'
-            title = f"Mean ± deviation over {summary.count} seeds of the {what}"
+            spread = f' <span class="pm">± {fixed(summary.std, digits)}</span>' if summary.count > 1 else ""
+            title = f"Mean ± deviation over {summary.count} seed{'s'[: summary.count > 1]} of the {what}"
+            text = value + spread
             return f"<td>{_traced(report, line, text, title, count)}</td>"
 
         def plain(what: str, text: str, line: Line = line) -> str:
@@ -220,9 +233,7 @@ def _task_scores(report: Report, task: Task) -> str:
         each = sorted({len(steps[max(steps)]) for steps in line.episodes.values()})
         steps = sorted(set(line.last_steps))
         cells += [
-            f"<td>{last.count}</td>",
-            f"<td>{'–'.join(map(str, dict.fromkeys((each[0], each[-1]))))}</td>",
-            f"<td>{line.evaluations}</td>",
+            f"<td>{last.count} × {'–'.join(map(str, dict.fromkeys((each[0], each[-1]))))}</td>",
             f"<td>{' to '.join(f'{s:,}' for s in dict.fromkeys((steps[0], steps[-1])))}</td>",
         ]
         body += f"<tr>{''.join(cells)}</tr>"
@@ -383,7 +394,7 @@ def _split_by_colour(series: Sequence[Series]) -> dict[str, list[Series]]:
     """Series of one colour apart, so that a chart never shows two lines that look the same."""
     panels: list[list[Series]] = []
     for s in series:
-        panel = next((p for p in panels if all(other.colour != s.colour for other in p)), None)
+        panel = next((p for p in panels if all(ink(x.colour) != ink(s.colour) for x in p)), None)
         if panel is None:
             panels.append(panel := [])
         panel.append(s)
@@ -445,35 +456,36 @@ def curves(report: Report) -> str:
     )
 
 
+JUMPS = "K, jumps from noise to action"
+
+Curves = dict[tuple[str, str, str], dict[float, Line]]
+"""(way to act, name, what else tells one curve from another) -> value -> line."""
+
+
 def sampling_steps(report: Report) -> str:
     """Score, and latency where it was measured, against K."""
     charts, shown = [], {}
     for task in report.tasks:
-        groups: dict[tuple[str, str], dict[int, Line]] = defaultdict(dict)
+        groups: Curves = defaultdict(dict)
         for line in report.of(task):
-            if line.way.sampling_steps.isdecimal():
-                way = line.way.text(steps=False)
-                groups[(way, line.label)][int(line.way.sampling_steps)] = line
-        panels: dict[str, list[Series]] = defaultdict(list)
-        unit = "return"
-        for (way, label), by_k in groups.items():
-            if len(by_k) < 2:
+            if not line.way.sampling_steps.isdecimal():
                 continue
-            ks = sorted(by_k)
-            summaries = [stats.summary(by_k[k].last()) for k in ks]
-            low, high = np.array([s.interval for s in summaries]).T
-            y = np.array([s.mean for s in summaries])
-            panels[way].append(Series(label, report.colour(label), np.array(ks, float), y, low, high))
-            shown[label] = report.colour(label)
-            unit = "normalised score" if by_k[ks[0]].metric == "normalised_score" else "return"
-        for way, series in panels.items():
-            svg = line_chart(series, "K, jumps from noise to action", unit, f"{task.name}: K against {unit}")
-            charts.append(_figure_box(f"{task.name}: {unit}", f"{way}, last evaluation", svg))
+            steps, way = float(line.way.sampling_steps), line.way.text(steps=False)
+            groups[(way, line.label, "")][steps] = line
+            # Runs that were trained for one K each, and differ in nothing else, are a curve too.
+            source = report.sources[line.sources[0]]
+            trained = (source.config or {}).get("config", {}).get("sampling_steps")
+            if trained == steps:
+                name = f"{line.method.agent}, trained for each K"
+                name += f" ({line.method.variant})" if line.method.variant else ""
+                groups[(way, name, source.identity_without("sampling_steps"))][steps] = line
+        found = _score_charts(report, task, groups, JUMPS)
+        charts += found[0]
+        shown |= found[1]
     text = f'{_legend(shown)}<div class="charts">{"".join(charts)}</div>' if charts else ""
-    latency = _latency(report)
     boxes, timed = "", {}
-    for name, series in latency.items():
-        svg = line_chart(series, "K, jumps from noise to action", "microseconds", f"latency, {name}")
+    for name, series in _latency(report).items():
+        svg = line_chart(series, JUMPS, "microseconds", f"latency, {name}", log_x=True)
         boxes += _figure_box("Latency of one action", name, svg)
         timed |= {s.name: s.colour for s in series}
     if boxes:
@@ -481,21 +493,71 @@ def sampling_steps(report: Report) -> str:
     return '<p class="soft">No measured latencies are among these files.</p>' + text if text else ""
 
 
+def swept(report: Report) -> str:
+    """Score against a number that a run was swept over."""
+    charts, shown = [], {}
+    for task in report.tasks:
+        by_setting: dict[str, Curves] = defaultdict(lambda: defaultdict(dict))
+        for line in report.of(task):
+            if single := re.fullmatch(r"(\w+)=(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)", line.method.variant):
+                label = line.label.removesuffix(f" ({line.method.variant})")
+                curve = (line.way.text(), label, line.method.identity)
+                by_setting[single[1]][curve][float(single[2])] = line
+        for setting, groups in by_setting.items():
+            found = _score_charts(report, task, groups, setting)
+            charts += found[0]
+            shown |= found[1]
+    return f'{_legend(shown)}<div class="charts">{"".join(charts)}</div>' if charts else ""
+
+
+def _score_charts(
+    report: Report, task: Task, groups: Curves, x_label: str
+) -> tuple[list[str], dict[str, int]]:
+    """Last evaluations against a number: a chart for each way to act, and its legend."""
+    panels: dict[str, list[Series]] = defaultdict(list)
+    shown: dict[str, int] = {}
+    lines = report.of(task)
+    unit = "normalised score" if all(x.metric == "normalised_score" for x in lines) else "return"
+    for (way, name, _), by_value in groups.items():
+        if len(by_value) < 2:
+            continue
+        at = sorted(by_value)
+        summaries = [stats.summary(by_value[x].last()) for x in at]
+        low, high = np.array([s.interval for s in summaries]).T
+        y = np.array([s.mean for s in summaries])
+        colour = report.colour(by_value[at[0]].label)
+        panels[way].append(Series(name, colour, np.array(at), y, low, high))
+        shown[name] = colour
+    charts = []
+    for way, series in panels.items():
+        positive = all((s.x > 0).all() for s in series)
+        svg = line_chart(series, x_label, unit, f"{task.name}: {x_label} against {unit}", log_x=positive)
+        words = f"{way}, last evaluation, 95 % intervals"
+        charts.append(_figure_box(f"{task.name}: {unit}", words, svg))
+    return charts, shown
+
+
+def _who_was_timed(row: dict[str, str]) -> str:
+    """Whose time a row is."""
+    who = row.get("method") or row["agent"]
+    return f"{who}, {row['policy']}" if row.get("policy") else who
+
+
 def _latency(report: Report) -> dict[str, list[Series]]:
-    """Measured latencies by device and candidates."""
+    """Measured latencies by device and candidates, where something was measured at several K."""
     found: dict[str, dict[str, dict[int, list[float]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(list))
     )
     for source in report.sources:
-        for row in source.rows if source.latency else ():
-            if row["sampling_steps"].isdecimal():
+        for row in source.rows if source.times else ():
+            if row["sampling_steps"].isdecimal() and "microseconds" in row:
                 words = [
                     row.get("device", ""),
                     f"{row['candidates']} candidates" if row.get("candidates") else "",
                 ]
                 name = ", ".join(w for w in words if w) or source.name
-                who = f"{row['agent']}, {row['policy']}" if row.get("policy") else row["agent"]
-                found[name][who][int(row["sampling_steps"])].append(float(row["microseconds"]))
+                steps, time = int(row["sampling_steps"]), float(row["microseconds"])
+                found[name][_who_was_timed(row)][steps].append(time)
     everyone = sorted({who for timed in found.values() for who in timed})
     panels = {}
     for name, timed in found.items():
@@ -504,8 +566,53 @@ def _latency(report: Report) -> dict[str, list[Series]]:
             ks = sorted(by_k)
             y = np.array([float(np.median(by_k[k])) for k in ks])
             series.append(Series(who, everyone.index(who), np.array(ks, float), y))
-        panels[name] = series
+        if any(len(s.x) > 1 for s in series):
+            panels[name] = series
     return panels
+
+
+TIMES = {
+    "sampling_steps": "K",
+    "candidates": "candidates",
+    "seeds": "seeds at once",
+    "batch_size": "batch",
+    "microseconds": "one action, µs",
+    "update_ms": "one update, ms",
+    "updates_per_s": "updates a second",
+    "device": "device",
+}
+"""Columns of the table of times, where any row has them."""
+
+
+def costs(report: Report) -> str:
+    """Every measured time as it stands in its file."""
+    text = ""
+    for place, source in enumerate(report.sources):
+        if not source.times:
+            continue
+        columns = [name for name in TIMES if any(row.get(name) for row in source.rows)]
+        body = ""
+        for row in source.rows:
+            body += f'<tr><td class="l">{escape(_who_was_timed(row))}</td>'
+            for name in columns:
+                measured = name in ("microseconds", "update_ms", "updates_per_s") and row.get(name)
+                shown = number(float(row[name])) if measured else escape(row.get(name) or "–")
+                shown = f'<a href="#rows-{place}">{shown}</a>' if measured else shown
+                body += f'<td class="{"l" if name == "device" else ""}">{shown}</td>'
+            body += "</tr>"
+        head = "".join(f'<th class="{"l" if n == "device" else ""}">{TIMES[n]}</th>' for n in columns)
+        table = (
+            f'<div class="scroll"><table><thead><tr><th class="l">{escape(source.name)}: who</th>{head}</tr>'
+            f"</thead><tbody>{body}</tbody></table></div>"
+        )
+        many = (
+            f"<details><summary>{len(source.rows)} times of {escape(source.name)}</summary>{table}</details>"
+        )
+        text += table if len(source.rows) <= SHORT else many
+    if not text:
+        return ""
+    words = "Times as measured, on the device named: one action for one observation, one update of one batch."
+    return f'<p class="soft">{words}</p>{text}'
 
 
 def _metric_series(report: Report, name: str) -> dict[str, list[Series]]:
@@ -613,7 +720,7 @@ def offline(report: Report) -> str:
                 values = np.array(scores[name])
                 where = source.path / "offline.csv"
                 title = f"{name}: mean ± deviation over {len(values)} rows of {where}"
-                spread = f'<span class="pm">± {number(stats.std(values))}</span>' if len(values) > 1 else ""
+                spread = f'<span class="pm">± {stats.std(values):.2g}</span>' if len(values) > 1 else ""
                 shown = f"{number(float(values.mean()))} {spread}"
                 body += f'<td><a href="#rows-{place}" title="{escape(title)}">{shown}</a></td>'
             body += "</tr>"
@@ -701,6 +808,7 @@ def meaning(report: Report) -> str:
             "acting": "; ".join(sorted({line.way.text() for line in lines})),
             "weights": ", ".join(sorted({line.way.weights for line in lines})),
             "seeds": " or ".join(map(str, seeds)),
+            "evaluations": " or ".join(map(str, sorted({line.evaluations for line in lines}))) + " a seed",
             "updates": ", ".join(f"{s:,}" for s in steps),
             "episodes": " or ".join(sorted({_episodes_per_seed(line) for line in lines}))
             + " at the last evaluation",
@@ -715,12 +823,13 @@ def settings(report: Report) -> str:
     runs = [source for source in report.sources if source.config is not None]
     if not runs:
         return ""
+    names = short_names(runs)
     flat = [_flat(source.config or {}) for source in runs]
     keys = dict.fromkeys(k for f in flat for k in f)
     differing = [k for k in keys if len({f.get(k) for f in flat}) > 1]
     text = ""
     if len(runs) > 1 and differing:
-        head = "".join(f"<th>{escape(source.name)}</th>" for source in runs)
+        head = "".join(f"<th>{escape(name)}</th>" for name in names)
         body = "".join(
             f'<tr><td class="l mono">{escape(k)}</td>'
             + "".join(f"<td>{escape(f.get(k, '–'))}</td>" for f in flat)
@@ -729,14 +838,15 @@ def settings(report: Report) -> str:
         )
         text += (
             f"<details{' open' if len(differing) <= SHORT else ''}>"
-            f"<summary>{len(differing)} settings in which the {len(runs)} runs differ</summary>"
+            f"<summary>{len(differing)} setting{'s'[: len(differing) > 1]} in which the {len(runs)} runs "
+            "differ</summary>"
             f'<div class="scroll"><table><thead><tr><th class="l">setting</th>{head}</tr></thead>'
             f"<tbody>{body}</tbody></table></div></details>"
         )
-    for source in runs:
+    for name, source in zip(names, runs, strict=True):
         whole = json.dumps(source.config, indent=2, ensure_ascii=False)
         fold = f"<pre>{escape(whole)}</pre>"
-        text += f"<details><summary>{escape(source.name)}: config.json</summary>{fold}</details>"
+        text += f"<details><summary>{escape(name)}: config.json</summary>{fold}</details>"
     return text
 
 
@@ -756,12 +866,12 @@ def _flat(config: dict[str, Any], prefix: str = "") -> dict[str, str]:
 
 def rows(report: Report) -> str:
     """The files behind every number."""
-    body = ""
+    body, names = "", short_names(report.sources)
     for place, source in enumerate(report.sources):
         path = os.path.abspath(source.file)
-        kind = "latencies" if source.latency else "episodes"
+        kind = "measurement" if source.times else "episode"
         body += (
-            f'<tr id="rows-{place}"><td class="l">{escape(source.name)}</td>'
+            f'<tr id="rows-{place}"><td class="l">{escape(names[place])}</td>'
             f'<td class="l wrap mono"><a href="{escape("file://" + path)}">{escape(source.file)}</a></td>'
             f'<td>{len(source.rows):,}</td><td class="l">{kind}</td>'
             f'<td class="l mono" title="{escape(source.sha256)}">{escape(source.sha256[:16] or "–")}</td>'

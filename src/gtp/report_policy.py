@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtp.errors import UserError
-from gtp.report import Report, Source
+from gtp.report import Report, Source, short_names
 
 ROWS = 2000
 """Observations at which data and policies are compared."""
@@ -47,22 +47,22 @@ class Looks(NamedTuple):
 def looks(report: Report) -> Looks:
     """Look at the policy of every run whose policy and data are here."""
     actions, flows, absent = [], [], []
-    for source in report.sources:
+    for name, source in zip(short_names(report.sources), report.sources, strict=True):
         if source.config is None:
             continue
         if not (source.path / "policy").is_dir():
-            absent.append(f"{source.name}: the run has no policy yet")
+            absent.append(f"{name}: the run has no policy yet")
             continue
         try:
             seen = look(source)
         except UserError as error:
-            absent.append(f"{source.name}: {error}")
+            absent.append(f"{name}: {error}")
             continue
         actions.append(seen[0])
         if seen[1] is not None:
             flows.append(seen[1])
         else:
-            absent.append(f"{source.name}: its policy is no flow map, so there is no way from noise to draw")
+            absent.append(f"{name}: its policy is no flow map, so there is no way from noise to draw")
     return Looks(actions, flows, absent)
 
 

@@ -9,13 +9,19 @@ import numpy as np
 from rich import box
 from rich.table import Table
 
+from gtp import stats
+
 
 def evaluation_table(rows: list[dict[str, Any]]) -> Table:
     """Mean ± deviation over episodes, a line for each member and way to act."""
     first = rows[0]
     about = f"{first['agent']} on {first['data']}, update {first['step']}"
     table = Table(
-        title=f"{about}\n{first['env']}, {first['physics']}", title_justify="left", box=box.SIMPLE_HEAD
+        title=f"{about}\n{first['env']}, {first['physics']}",
+        caption="mean ± standard deviation over episodes",
+        title_justify="left",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
     )
     keys = ("variant", "seed", "weights", "act", "candidates", "sampling_steps")
     groups = [(key, list(g)) for key, g in groupby(rows, key=lambda row: tuple(str(row[k]) for k in keys))]
@@ -34,7 +40,9 @@ def offline_table(rows: list[dict[str, Any]]) -> Table:
     first = rows[0]
     table = Table(
         title=f"{first['agent']} on {first['data']}, update {first['step']}: offline scores",
+        caption="mean ± standard deviation over seeds",
         title_justify="left",
+        caption_justify="left",
         box=box.SIMPLE_HEAD,
     )
     variants = list(dict.fromkeys(row["variant"] for row in rows))
@@ -48,7 +56,7 @@ def offline_table(rows: list[dict[str, Any]]) -> Table:
         for variant in variants:
             same = [r for r in rows if tuple(str(r[k]) for k in keys) == key and r["variant"] == variant]
             values = np.array([float(row["value"]) for row in same])
-            spread = f" ± {values.std():.3g}" if len(values) > 1 else ""
+            spread = f" ± {stats.std(values):.3g}" if len(values) > 1 else ""
             cells.append(f"{values.mean():.4g}{spread}" if len(values) else "")
         score, act, candidates, steps, weights, on = key
         table.add_row(score, _acting(act, candidates, steps, weights), on, *cells)
@@ -66,6 +74,6 @@ def _line(key: tuple[str, ...], episodes: list[dict[str, Any]]) -> dict[str, str
     line = {"seed": seed, "variant": variant, "acting": acting, "episodes": str(len(episodes))}
     for name, column in (("return", "return"), ("score", "normalised_score"), ("success", "success")):
         values = np.array([float(row[column]) for row in episodes if str(row[column]) != ""])
-        spread = f" ± {values.std():.1f}" if values.size and name != "success" else ""
+        spread = f" ± {stats.std(values):.1f}" if values.size > 1 and name != "success" else ""
         line[name] = f"{values.mean():.{2 if name == 'success' else 1}f}{spread}" if values.size else ""
     return line

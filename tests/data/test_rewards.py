@@ -37,7 +37,8 @@ def test_the_returns_are_those_of_the_logged_episodes(tmp_path):
     np.testing.assert_allclose(
         scaled.transitions.reward, plain.transitions.reward * 1000 / (sums.max() - sums.min()), rtol=1e-5
     )
-    assert plain.fingerprint != scaled.fingerprint
+    # They are the same data still: what an agent makes of the rewards is its own affair.
+    assert plain.fingerprint == scaled.fingerprint
 
 
 def test_an_episode_still_running_counts():

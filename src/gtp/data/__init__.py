@@ -138,7 +138,7 @@ def _toy_log(name: str) -> Log:
 
 
 def build(name: str, log: Log, reward: str) -> Dataset:
-    """Transitions of a log: paired, actions scaled to [-1, 1], rewards transformed, fingerprinted."""
+    """Transitions of a log: paired, actions scaled to [-1, 1], fingerprinted, rewards transformed."""
     t = log.pair(log.rows)
     if not len(t.reward):
         raise UserError(f"{name}: no transition is left: no row is followed by another of its episode.")
@@ -146,14 +146,20 @@ def build(name: str, log: Log, reward: str) -> Dataset:
     if low is None or high is None:
         low, high = action_range(t.action)
     t = t._replace(action=np.clip(t.action, low, high), next_action=np.clip(t.next_action, low, high))
-    dataset = Dataset(name, scale_actions(t, low, high), low, high, log.env, dict(log.metadata))
+    t = scale_actions(t, low, high)
+    dataset = Dataset(name, t, low, high, log.env, dict(log.metadata), fingerprint(t))
     return _transformed(dataset, reward, episode_sums(log.rows.rewards, log.ends))
 
 
 def _transformed(dataset: Dataset, reward: str, returns: np.ndarray | None) -> Dataset:
-    """The dataset with other rewards, and the fingerprint that goes with them."""
-    if reward == "none" and dataset.fingerprint:
+    """The dataset with other rewards.
+
+    It keeps its fingerprint: a transform is a setting of the agent that wants it, and agents that learned
+    from the same log are to be compared, whatever they made of its rewards.
+    """
+    if reward == "none":
         return dataset
     t = dataset.transitions
-    t = t._replace(reward=rewards.transform(reward, t.reward, returns))
-    return dataclasses.replace(dataset, transitions=t, fingerprint=fingerprint(t))
+    return dataclasses.replace(
+        dataset, transitions=t._replace(reward=rewards.transform(reward, t.reward, returns))
+    )

@@ -23,7 +23,7 @@ from gtp.data.write import replaced
 from gtp.errors import UserError
 from gtp.types import Transition
 
-FORMAT = 1
+FORMAT = 2
 ABOUT = "about"
 BOUNDS = ("action_low", "action_high")
 SMALL = 4 * 2**20

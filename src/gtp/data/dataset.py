@@ -61,7 +61,7 @@ class Dataset:
     metadata: dict[str, str] = field(default_factory=dict)
     """Physics, protocol, behaviour policy: whatever a score on these data must carry."""
     fingerprint: str = ""
-    """SHA-256 of the transitions."""
+    """SHA-256 of the transitions, rewards as they were logged."""
 
     @property
     def size(self) -> int:
