@@ -135,7 +135,8 @@ def small_outputs(key: Array, mlp: MLP, bound: float, bias: float = 0.1) -> MLP:
     """The MLP with one bias in all hidden layers and a last layer near 0: how ReBRAC's authors start."""
     *hidden, last = mlp.layers
     hidden = [
-        eqx.tree_at(lambda x: x.bias, layer, jnp.full(layer.weight.shape[:-1], bias)) for layer in hidden
+        eqx.tree_at(lambda x: x.bias, layer, jnp.full(layer.weight.shape[:-1], bias, jnp.float32))
+        for layer in hidden
     ]
     leaves, tree = jax.tree.flatten(last)
     keys = jax.random.split(key, len(leaves))
