@@ -17,6 +17,7 @@ from gtp.nn import (
     linear,
     mish,
     orthogonal,
+    orthonormal,
     small_outputs,
 )
 
@@ -74,6 +75,17 @@ def test_orthogonal_start_keeps_lengths_and_has_no_biases():
         np.testing.assert_allclose(np.linalg.norm(last.weight[member]), 3.0, rtol=1e-5)
     assert not np.allclose(middle.weight[0], middle.weight[1])  # Each member has a start of its own.
     assert not any(np.any(layer.bias) for layer in started.members.layers)
+
+
+@pytest.mark.parametrize("shape", [(256, 256), (256, 11), (1, 256)])
+def test_a_random_orthonormal_matrix_of_any_shape(shape):
+    draw = jax.jit(lambda key: orthonormal(key, *shape))
+    for seed in range(3):
+        x = np.asarray(draw(jax.random.key(seed)), np.float64)
+        gram = x @ x.T if shape[0] <= shape[1] else x.T @ x
+        np.testing.assert_allclose(gram, np.eye(min(shape)), atol=1e-4)
+    # Several decompositions in one program hang on a CPU, so there must be none.
+    assert "lapack" not in draw.lower(jax.random.key(0)).as_text()
 
 
 def test_small_outputs_touch_biases_and_the_last_layer_only():

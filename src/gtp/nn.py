@@ -115,15 +115,31 @@ def _is_linear(node: object) -> bool:
 Module = TypeVar("Module")
 
 
+def orthonormal(key: Array, rows: int, columns: int) -> Array:
+    """A random matrix whose rows, or columns if they are fewer, are orthonormal.
+
+    It is the polar factor of a Gaussian one, by Newton and Schulz's iteration, which lifts singular values to
+    1, tiny ones by half at a time. QR decompositions would do too, but several in one compiled CPU program
+    have been seen to wait for each other for ever (jaxlib 0.10.2).
+    """
+    x = jax.random.normal(key, (rows, columns)) / (math.sqrt(rows) + math.sqrt(columns))
+
+    def lift(_: int, x: Array) -> Array:
+        return 1.5 * x - 0.5 * ((x @ x.T) @ x if rows <= columns else x @ (x.T @ x))
+
+    with jax.default_matmul_precision("float32"):
+        return jax.lax.fori_loop(0, 50, lift, x)
+
+
 def orthogonal(key: Array, network: Module, scale: float = math.sqrt(2)) -> Module:
     """The network with orthogonal weights and no biases in its dense layers: how IQL's authors start."""
     layers, tree = jax.tree.flatten(network, is_leaf=_is_linear)
-    draw = jax.nn.initializers.orthogonal(scale)
 
     def restart(key: Array, layer: eqx.nn.Linear) -> eqx.nn.Linear:
         *members, outputs, inputs = layer.weight.shape  # An ensemble has its members in front.
         keys = jax.random.split(key, math.prod(members))
-        weight = jax.vmap(lambda k: draw(k, (outputs, inputs)))(keys).reshape(layer.weight.shape)
+        weight = scale * jax.vmap(lambda k: orthonormal(k, outputs, inputs))(keys)
+        weight = weight.reshape(layer.weight.shape)
         return eqx.tree_at(lambda x: (x.weight, x.bias), layer, (weight, jnp.zeros(layer.weight.shape[:-1])))
 
     keys = jax.random.split(key, len(layers))
