@@ -26,9 +26,10 @@ def quartic(params):
 START = {"w": jnp.array([1.0, -2.0, 0.5]), "b": jnp.array([[0.3]])}
 
 
-@pytest.mark.parametrize("rate", ["constant", "cosine"])
-def test_adam_with_traced_rate_and_clip_is_optaxs(rate):
-    chosen = {"constant": lambda r: r, "cosine": lambda r: cosine(r, 7)}[rate]
+@pytest.mark.parametrize("final", [None, 0.0, 0.3])
+def test_adam_with_traced_rate_and_clip_is_optaxs(final):
+    chosen = (lambda r: r) if final is None else lambda r: cosine(r, 4, final)
+    published = (lambda r: r) if final is None else lambda r: optax.cosine_decay_schedule(r, 4, final)
 
     def ours(rate, clip):
         optimiser, params = adam(chosen(rate), clip), START
@@ -38,7 +39,7 @@ def test_adam_with_traced_rate_and_clip_is_optaxs(rate):
         return params
 
     def theirs(rate, clip):
-        optimiser, params = optax.chain(optax.clip_by_global_norm(clip), optax.adam(chosen(rate))), START
+        optimiser, params = optax.chain(optax.clip_by_global_norm(clip), optax.adam(published(rate))), START
         state = optimiser.init(params)
         for _ in range(5):
             updates, state = optimiser.update(jax.grad(quartic, has_aux=True)(params)[0], state, params)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,9 @@ from jax.flatten_util import ravel_pytree
 
 from gtp import leaves
 from gtp.types import Array
+
+Aux = TypeVar("Aux")
+"""What a loss gives beside its value: its metrics, mostly."""
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 """Adam's constants."""
@@ -34,9 +37,16 @@ class Optimiser(NamedTuple):
     """(params, gradients, moments) -> params, moments, norm of the gradient."""
 
 
-def cosine(learning_rate: Array | float, total_steps: int) -> Callable[[Array], Array]:
-    """A learning rate that falls to 0 over the run along half a cosine."""
-    return lambda step: learning_rate * 0.5 * (1 + jnp.cos(jnp.pi * jnp.minimum(step / total_steps, 1.0)))
+def cosine(
+    learning_rate: Array | float, total_steps: int, final: Array | float = 0.0
+) -> Callable[[Array], Array]:
+    """A learning rate that falls to a `final` share of itself over the run along half a cosine."""
+
+    def rate(step: Array) -> Array:
+        left = 0.5 * (1 + jnp.cos(jnp.pi * jnp.minimum(step / total_steps, 1.0)))
+        return learning_rate * (final + (1 - final) * left)
+
+    return rate
 
 
 def norm_of(tree: Any) -> Array:
@@ -81,15 +91,15 @@ def adam_formula(scalars: Any, param: Array, mean: Array, square: Array, grad: A
 
 
 def descend(
-    loss: Callable[[Any], tuple[Array, dict[str, Array]]],
+    loss: Callable[[Any], tuple[Array, Aux]],
     params: Any,
     moments: Moments,
     optimiser: Optimiser,
-) -> tuple[Any, Moments, dict[str, Array], Array]:
-    """One step down `loss`, a function to (value, metrics): params, moments, metrics, gradient norm."""
-    grads, metrics = jax.grad(loss, has_aux=True)(params)
+) -> tuple[Any, Moments, Aux, Array]:
+    """One step down `loss`, a function to (value, more): params, moments, more, gradient norm."""
+    grads, more = jax.grad(loss, has_aux=True)(params)
     params, moments, norm = optimiser.step(params, grads, moments)
-    return params, moments, metrics, norm
+    return params, moments, more, norm
 
 
 def if_due(due: Array, new: Any, old: Any) -> Any:

@@ -20,6 +20,8 @@ What the paper leaves open, and what we do (each a field of the Config):
  6. Both losses carry EDM's weight 1/c_out² of their level, without which small levels are hardly learned.
  7. θ⁻ follows θ ten times as fast as the critic's average: levels are learned one through the other.
  8. λ_Flow = 1.
+ 9. A in the weight is by the critic as it was before this step. The paper takes it after; one step is
+    nothing to the weights, and the two networks' work can then be done side by side.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from gtp.config import Count, Fraction, NonNegative, Positive
 from gtp.errors import UserError
 from gtp.nn import Ensemble, FlowNetwork, Normaliser
 from gtp.noise import LevelRule, Noise, Times, URule, draw_times, edm_weight, num_levels, sampling_grid
-from gtp.optim import adam, descend, polyak
+from gtp.optim import adam, cosine, descend, polyak
 from gtp.types import Acting, Agent, Array, Metrics, State, Transition
 
 
@@ -116,6 +118,11 @@ class Config:
     """Largest gradient norm of the actor ("gradient norm"); 0 is off."""
     critic_grad_clip: NonNegative = 5.0
     """Largest gradient norm of the critic; 0 is off."""
+    final_lr: Fraction = 1.0
+    """Share of both learning rates that is left at the end of the run, falling along half a cosine; 1 keeps
+    them as they are."""
+    critic_layer_norm: bool = False
+    """Standardise the critic's hidden layers, as ReBRAC and FQL do."""
     critic_target_rate: Fraction = 0.005
     """Rate of the critic's moving average φ⁻."""
     actor_target_rate: Fraction = 0.05
@@ -167,14 +174,21 @@ class OptState(NamedTuple):
 def make(config: Config, total_steps: int) -> Agent:
     """The agent for a run of `total_steps` updates, which N(k) is stretched over."""
     noise = config.noise()
-    actor_optimiser = adam(config.actor_lr, config.actor_grad_clip)
-    critic_optimiser = adam(config.critic_lr, config.critic_grad_clip)
+    actor_optimiser, critic_optimiser = (
+        adam(cosine(lr, total_steps, config.final_lr), grad_clip)
+        for lr, grad_clip in (
+            (config.actor_lr, config.actor_grad_clip),
+            (config.critic_lr, config.critic_grad_clip),
+        )
+    )
 
     def init(key: Array, data: Transition) -> State:
         key_actor, key_critic, key_value = jax.random.split(key, 3)
         obs_shape, action_size = data.obs.shape[1:], data.action.shape[-1]
         actor = FlowNetwork(key_actor, obs_shape, action_size, config.hidden)
-        critic = Ensemble(key_critic, obs_shape, action_size, config.hidden)
+        critic = Ensemble(
+            key_critic, obs_shape, action_size, config.hidden, layer_norm=config.critic_layer_norm
+        )
         value = (
             Ensemble(key_value, obs_shape, 0, config.hidden, 1) if config.baseline == "expectile" else None
         )
@@ -185,11 +199,11 @@ def make(config: Config, total_steps: int) -> Agent:
         params = Params(normaliser, actor, actor, critic, critic, value)
         return State(jnp.int32(0), params, opt)
 
-    def phi(actor: FlowNetwork, obs: Array) -> flow.Endpoint:
+    def phi(actor: FlowNetwork, obs: Array) -> flow.NetworkEndpoint:
         return flow.endpoint(actor.bind(obs), noise)
 
-    def policy(actor: FlowNetwork, obs: Array, z: Array, steps: int) -> Array:
-        return flow.sample(phi(actor, obs), z, sampling_grid(steps, noise, config.sampling_grid))
+    def grid(steps: int) -> Array:
+        return sampling_grid(steps, noise, config.sampling_grid)
 
     def generative_loss(
         actor: FlowNetwork, teacher: FlowNetwork, batch: Transition, key: Array, levels: Array
@@ -242,7 +256,7 @@ def make(config: Config, total_steps: int) -> Agent:
             here = config.baseline_samples
         obs = jnp.stack([batch.next_obs] * ahead + [batch.obs] * here)
         z = jax.random.normal(key_policy, (*obs.shape[:2], batch.action.shape[-1]))
-        actions = policy(params.actor_target, obs, z, config.sampling_steps)
+        actions = flow.draw(phi(params.actor_target, obs), z, grid(config.sampling_steps))
         next_actions, policy_actions = actions[:ahead], actions[ahead:]
 
         # Critic: TD error against the cautious target critic (the paper's critic loss).
@@ -251,23 +265,23 @@ def make(config: Config, total_steps: int) -> Agent:
         if config.normalise_q:
             target = target / (jnp.std(target) + 1e-6)
 
-        def critic_loss(critic: Ensemble) -> tuple[Array, Metrics]:
+        def critic_loss(critic: Ensemble) -> tuple[Array, tuple[Array, Metrics]]:
             q = critic(batch.obs, batch.action)
             loss = jnp.mean(values.td_loss(q, target))
-            return loss, {"critic_loss": loss, "q_mean": jnp.mean(q), "q_max": jnp.max(q)}
+            return loss, (q, {"critic_loss": loss, "q_mean": jnp.mean(q), "q_max": jnp.max(q)})
 
-        critic, critic_opt, metrics, norm = descend(critic_loss, params.critic, opt.critic, critic_optimiser)
+        critic, critic_opt, (q, metrics), norm = descend(
+            critic_loss, params.critic, opt.critic, critic_optimiser
+        )
         metrics["critic_grad_norm"] = norm
 
-        # Weight of each sample, from the critic just trained.
+        # Weight of each sample, from the critic before its step: actor and critic learn side by side.
         value, value_opt = params.value, opt.value
         weight = jnp.ones_like(batch.reward)
         if weighted:
-            # The data's action and the policy's, in one pass.
-            q = values.smallest(critic(batch.obs, jnp.concatenate([batch.action[None], policy_actions])))
-            q, policy_q = q[0], q[1:]
+            q = values.smallest(q)
             if config.baseline == "policy":
-                v = jnp.mean(policy_q, axis=0)
+                v = jnp.mean(values.smallest(params.critic(batch.obs, policy_actions)), axis=0)
             elif config.baseline == "batch":
                 v = jnp.mean(q)
             else:
@@ -295,7 +309,8 @@ def make(config: Config, total_steps: int) -> Agent:
             extra = {"consistency_loss": jump, "flow_loss": local}
             if not weighted:
                 z = jax.random.normal(key_linear, batch.action.shape)
-                q = values.smallest(critic(batch.obs, policy(actor, batch.obs, z, config.sampling_steps)))
+                actions = flow.sample(phi(actor, batch.obs), z, grid(config.sampling_steps))
+                q = values.smallest(critic(batch.obs, actions))
                 scale = jnp.mean(jnp.abs(jax.lax.stop_gradient(q))) + 1e-6 if config.normalise_q_loss else 1.0
                 loss = loss - config.q_weight * jnp.mean(q) / scale
                 extra["q_policy"] = jnp.mean(q)
@@ -325,7 +340,7 @@ def make(config: Config, total_steps: int) -> Agent:
         obs = params.normaliser(obs)
         actor = params.actor if acting.weights == "online" else params.actor_target
         z = jax.random.normal(key_noise, (acting.candidates, obs.shape[0], actor.action_size))
-        actions = policy(actor, obs, z, acting.sampling_steps or config.sampling_steps)
+        actions = flow.sample(phi(actor, obs), z, grid(acting.sampling_steps or config.sampling_steps))
         if acting.rule == "single":
             return actions[0]
         q = values.smallest(params.critic_target(obs, actions))
