@@ -21,9 +21,9 @@ from onnx import TensorProto, helper
 from gtp import graph as graphs
 from gtp import nn
 from gtp.errors import UserError
-from gtp.onnx_graph import functions, layout, sums
+from gtp.onnx_graph import ensembles, functions, layout, sums
 from gtp.onnx_graph.operations import Operation, recognise
-from gtp.onnx_graph.values import Shape, Tensor, Value, fixed, plain, strip
+from gtp.onnx_graph.values import Shape, Stacked, Tensor, Value, fixed, plain, strip
 from gtp.onnx_graph.writer import Writer
 
 OPSET = 18
@@ -77,6 +77,11 @@ def convert(writer: Writer, op: Operation, values: list[Any]) -> list[Value]:
         raise UserError(
             f"this policy computes {op.name}, which export to ONNX does not know; --format jax knows it"
         )
+    if op.name not in ensembles.AWARE and any(isinstance(v, Stacked) for v in values):
+        result = ensembles.each(writer, op.name, rule, op.params, values, shapes, target)
+        if result is not None:
+            return [result]
+        values = [plain(writer.tensor(v)) if isinstance(v, Stacked) else v for v in values]
     result = rule(writer, op.params, values, shapes, target)
     return result if isinstance(result, list) else [result]
 

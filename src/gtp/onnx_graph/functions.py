@@ -11,7 +11,7 @@ from onnx import TensorProto
 
 from gtp.errors import UserError
 from gtp.onnx_graph.sums import add, scale, sub
-from gtp.onnx_graph.values import ONE, Shape, Sum, fixed, is_fixed, plain
+from gtp.onnx_graph.values import ONE, Shape, Stacked, Sum, fixed, is_fixed, plain
 from gtp.onnx_graph.writer import Writer
 
 UNARY: dict[str, tuple[str, Callable[..., Any]]] = {
@@ -55,6 +55,9 @@ def binary(writer: Writer, kind: str, function: Callable[..., Any], x: Any, y: A
 
 def reduce(writer: Writer, kind: str, axes: Any, x: Any, shape: Shape, target: Shape) -> Sum:
     """A reduction over axes that are then gone."""
+    if isinstance(x, Stacked) and tuple(axes) == (x.axis,):
+        members = [writer.tensor(part) for part in x.parts]
+        return plain(writer.elementwise(kind.removeprefix("Reduce"), *members))
     return plain(
         writer.emit(
             kind, [writer.full(x, shape), writer.store(np.asarray(axes, np.int64))], target, keepdims=0
@@ -130,7 +133,7 @@ def is_finite(writer: Writer, params: Any, values: Any, shapes: Any, target: Sha
 
 
 def ne(writer: Writer, params: Any, values: Any, shapes: Any, target: Shape) -> Sum:
-    """x ≠ y."""
+    """X ≠ y."""
     equal = binary(writer, "Equal", np.equal, *values)
     return (
         fixed(~equal.constant) if is_fixed(equal) else plain(writer.elementwise("Not", writer.tensor(equal)))

@@ -18,7 +18,7 @@ def broadcast_in_dim(writer: Writer, params: Any, values: Any, shapes: Any, targ
     (x, *_), where = values, params["broadcast_dimensions"]
     rank, size = len(target), len(shapes[0])
     if tuple(where) == tuple(range(rank - size, rank)):
-        return x  # Axes are added in front only: broadcasting does that by itwriter.
+        return x  # Axes are added in front only: broadcasting does that by itself.
     # From the first axis on, sizes of 1 stand where axes are new.
     spread = [1] * rank
     if is_fixed(x):
@@ -35,7 +35,7 @@ def broadcast_in_dim(writer: Writer, params: Any, values: Any, shapes: Any, targ
 def reshape(writer: Writer, params: Any, values: Any, shapes: Any, target: Shape) -> Any:
     """Another shape; axes of size 1 in front make no difference."""
     (x, *_) = values
-    if strip(shapes[0]) == strip(target) and not isinstance(x, Joined) and rank_of(x) <= len(target):
+    if strip(shapes[0]) == strip(target) and isinstance(x, Sum) and rank_of(x) <= len(target):
         return x
     if is_fixed(x) and all(isinstance(d, int) for d in (*shapes[0], *target)):
         return fixed(np.broadcast_to(x.constant, shapes[0]).reshape(target))
@@ -45,7 +45,7 @@ def reshape(writer: Writer, params: Any, values: Any, shapes: Any, target: Shape
 def squeeze(writer: Writer, params: Any, values: Any, shapes: Any, target: Shape) -> Any:
     """Without some axes of size 1."""
     (x,), axes = values, params["dimensions"]
-    if isinstance(x, Joined):
+    if not isinstance(x, Sum):
         x = plain(writer.tensor(x))
     if strip(shapes[0]) == strip(target) and rank_of(x) <= len(target):
         return x

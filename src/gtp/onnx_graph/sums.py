@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from gtp.onnx_graph.values import NONE, ONE, Joined, Shape, Sum, Term, Value, fixed, is_fixed, plain, strip
+from gtp.onnx_graph.values import NONE, ONE, Shape, Stacked, Sum, Term, Value, fixed, is_fixed, plain, strip
 from gtp.onnx_graph.writer import Writer
 
 
 def add(writer: Writer, params: Any, values: Any, shapes: Any, target: Shape) -> Sum:
-    """x + y, terms of one tensor together."""
+    """X + y, terms of one tensor together."""
     x, y = (v if isinstance(v, Sum) else plain(writer.tensor(v)) for v in values)
     terms: dict[Any, Term] = {}
     for term in (*x.terms, *y.terms):
@@ -22,7 +22,7 @@ def add(writer: Writer, params: Any, values: Any, shapes: Any, target: Shape) ->
 
 
 def sub(writer: Writer, params: Any, values: Any, shapes: Any, target: Shape) -> Sum:
-    """x − y."""
+    """X − y."""
     return add(writer, params, [values[0], scale(writer, values[1], -ONE)], shapes, target)
 
 
@@ -49,7 +49,7 @@ def div(writer: Writer, params: Any, values: Any, shapes: Any, target: Shape) ->
 
 def scale(writer: Writer, value: Value, factor: np.ndarray) -> Sum:
     """A value times a constant."""
-    if isinstance(value, Joined):
+    if not isinstance(value, Sum):
         value = plain(writer.tensor(value))
     factor = factor.reshape(strip(factor.shape))
     if not value.terms:
@@ -60,16 +60,24 @@ def scale(writer: Writer, value: Value, factor: np.ndarray) -> Sum:
     return Sum(tuple(terms), value.constant * factor)
 
 
-def dot_general(writer: Writer, params: Any, values: Any, shapes: Any, target: Shape) -> Sum:
+def dot_general(writer: Writer, params: Any, values: Any, shapes: Any, target: Shape) -> Value:
     """A product with a constant matrix, with one for each member of an ensemble, or any other."""
     (left, right), (left_batch, right_batch) = params["dimension_numbers"]
     x, w = values
     if is_fixed(w) and not (left_batch or right_batch) and tuple(left) == (len(shapes[0]) - 1,):
         matrix = np.moveaxis(np.broadcast_to(w.constant, shapes[1]), right[0], 0)
+        if matrix.ndim == 3 and not is_fixed(x):
+            x, axis = single(writer, x), len(target) - 2
+            parts = [times_matrix(writer, x, matrix[:, i], matrix.shape[2:]) for i in range(matrix.shape[1])]
+            return Stacked(parts, (*target[:axis], *target[axis + 1 :]), axis)
         return times_matrix(writer, x, matrix.reshape(matrix.shape[0], -1), matrix.shape[1:])
     ensemble = tuple(left_batch) == tuple(right_batch) == (0,) and len(shapes[1]) == 3
     if is_fixed(w) and ensemble and tuple(left) == (len(shapes[0]) - 1,):
         matrices = np.broadcast_to(w.constant, shapes[1])
+        if isinstance(x, Stacked) and x.axis == 0:
+            pairs = zip(x.parts, np.moveaxis(matrices, right[0], 1), strict=True)
+            parts = [times_matrix(writer, part, matrix, matrix.shape[1:]) for part, matrix in pairs]
+            return Stacked(parts, target[1:], 0)
         return times_matrices(writer, x, matrices, right[0], shapes[0], target)
     letters = iter("abcdefghijklmnopqrstuvwxyz")
     one = [next(letters) for _ in shapes[0]]
@@ -83,14 +91,20 @@ def dot_general(writer: Writer, params: Any, values: Any, shapes: Any, target: S
     return plain(writer.emit("Einsum", operands, target, equation=equation))
 
 
+def single(writer: Writer, x: Any) -> Sum:
+    """A value that is one tensor of rows, scaled, plus a constant row: what can go into a product."""
+    x = writer.settle(x)
+    if not isinstance(x, Sum) or np.ndim(x.constant) > 1 or len(x.terms[0].tensor.shape) < 2:
+        return plain(writer.tensor(x))
+    return x
+
+
 def times_matrix(writer: Writer, x: Any, matrix: np.ndarray, free: Shape) -> Sum:
     """X @ matrix on the last axis."""
     if is_fixed(x):
         row = np.broadcast_to(x.constant, (*x.constant.shape[:-1], matrix.shape[0]))
         return fixed((row @ matrix).reshape(*row.shape[:-1], *free))
-    x = writer.settle(x)
-    if isinstance(x, Joined) or np.ndim(x.constant) > 1 or len(x.terms[0].tensor.shape) < 2:
-        x = plain(writer.tensor(x))
+    x = single(writer, x)
     ((tensor, factor, _),) = x.terms
     if tensor.shape[-1] != matrix.shape[0]:
         tensor = writer.full(plain(tensor), (*tensor.shape[:-1], matrix.shape[0]))

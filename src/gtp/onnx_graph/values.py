@@ -42,7 +42,16 @@ class Joined(NamedTuple):
     axis: int
 
 
-Value = Sum | Joined
+class Stacked(NamedTuple):
+    """Members of an ensemble, each still by itself: its matrix then has a Gemm of its own, bias included."""
+
+    parts: list[Sum]
+    shape: Shape
+    """Of each part: without the axis that counts the members."""
+    axis: int
+
+
+Value = Sum | Joined | Stacked
 
 
 def plain(tensor: Tensor) -> Sum:

@@ -9,7 +9,7 @@ import numpy as np
 from onnx import helper, numpy_helper
 
 from gtp.errors import UserError
-from gtp.onnx_graph.values import NONE, Joined, Shape, Sum, Tensor, Value, broadcast, plain
+from gtp.onnx_graph.values import NONE, Joined, Shape, Stacked, Sum, Tensor, Value, broadcast, plain
 
 
 class Writer:
@@ -56,6 +56,8 @@ class Writer:
         """Carry out a sum, as Gemm nodes where it can be."""
         if isinstance(value, Joined):
             return self.join(value)
+        if isinstance(value, Stacked):
+            return self.stack(value)
         terms, constant = value
         if not terms:
             return self.store(constant)
@@ -93,6 +95,9 @@ class Writer:
 
     def settle(self, value: Value) -> Value:
         """What several operations use is computed once; a constant beside it may still wait."""
+        if isinstance(value, Stacked):
+            parts: Any = [self.settle(part) for part in value.parts]
+            return value._replace(parts=parts)
         if isinstance(value, Joined) or not value.terms:
             return value
         if len(value.terms) == 1 and not value.terms[0].is_matrix:
@@ -107,6 +112,14 @@ class Writer:
         shape[value.axis] = sum(s[value.axis] for s in value.shapes)
         assert all(len(p.shape) == rank for p in parts)
         return self.emit("Concat", parts, tuple(shape), axis=value.axis)
+
+    def stack(self, value: Stacked) -> Tensor:
+        """Carry out a stack."""
+        axis = value.axis
+        thin = (*value.shape[:axis], 1, *value.shape[axis:])
+        places = self.store(np.asarray([axis], np.int64))
+        parts = [self.emit("Unsqueeze", [self.full(p, value.shape), places], thin) for p in value.parts]
+        return self.emit("Concat", parts, (*thin[:axis], len(parts), *thin[axis + 1 :]), axis=axis)
 
     def ranked(self, value: Value, rank: int) -> Tensor:
         """A tensor with all its axes, those that only broadcast of size 1."""
