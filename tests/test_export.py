@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gtp import agents, cli, export, graph, logs, nn, policy
+from gtp import agents, bench_act, cli, export, graph, logs, nn, policy
 from gtp.errors import UserError
 from gtp.types import Acting
 
@@ -329,12 +329,24 @@ def test_the_command(run, tmp_path, capsys):
     assert cli.main(command) == 2
 
 
+def test_what_bench_act_times_is_the_policy(tmp_path):
+    """Both ways to run the file give, for the noise they draw, what `act` gives."""
+    pi, acting = small(), Acting("argmax", 3)
+    obs = np.random.default_rng(0).normal(size=5).astype(np.float32)
+    calls = bench_act.exported(pi, obs, acting, tmp_path / "policy.onnx")
+    lifted, _ = graph.lift_noise(pi.for_member(acting, 0), obs[None], jax.random.key(0))
+    rng = np.random.default_rng(0)  # As the two share one.
+    for call in calls.values():
+        want = lifted(obs[None], rng.standard_normal((3, 1, 2), np.float32))[0][0]
+        np.testing.assert_allclose(call(), want, atol=1e-5)
+
+
 def test_bench_act_times_everybody_in_turn(run, tmp_path, capsys):
     rows = tmp_path / "rows.csv"
     command = ["bench", "act", str(run), "--calls", "40", "--sampling-steps", "2", "--candidates", "1", "3"]
     assert cli.main([*command, "--out", str(rows)]) == 0
     found = logs.read(rows)
-    assert {"gtp act", "onnxruntime", "numpy"} <= {row["policy"] for row in found}
+    assert {"gtp act", "onnxruntime", "onnxruntime bound", "numpy"} <= {row["policy"] for row in found}
     assert {(row["act"], row["candidates"]) for row in found} == {("single", "1"), ("argmax", "3")}
     for row in found:
         assert 0 < float(row["median_us"]) <= float(row["p95_us"])
