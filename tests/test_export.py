@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gtp import agents, cli, export, graph, logs, policy
+from gtp import agents, bench_act, cli, export, graph, logs, nn, policy
 from gtp.errors import UserError
 from gtp.types import Acting
 
@@ -91,14 +91,14 @@ def test_pictures_are_seen_in_a_file(tmp_path):
 
 
 def test_paper_size_fits_2_mb_and_folds_to_few_nodes(tmp_path):
-    """K levels, normaliser and biases vanish into weights; Mish is recognised and takes four nodes."""
+    """K levels, normaliser and biases vanish into weights; Mish is recognised and takes five nodes."""
     pi = policy.arbitrary("gtp", (11,), 3)
     file, about = written(pi, tmp_path)
     model = onnx.load(file)
     kinds = Counter(node.op_type for node in model.graph.node)
     assert kinds["Gemm"] == 1 + 4 * 5
-    assert kinds["Sigmoid"] == kinds["Tanh"] == kinds["Log"] == kinds["Mul"] == 3 * 5
-    assert len(model.graph.node) <= 90
+    assert kinds["Sigmoid"] == kinds["Mul"] == kinds["HardSigmoid"] == kinds["Div"] == 3 * 5
+    assert len(model.graph.node) <= 1 + 5 * (4 + 3 * 5 + 1) + 3
     assert about["bytes"] == file.stat().st_size < 600_000
     assert model.opset_import[0].version == onnx_graph.OPSET
 
@@ -248,6 +248,52 @@ def test_operations_mean_the_same_in_onnx(name):
     np.testing.assert_allclose(converted(function, x[:1]), want[:1], rtol=1e-5, atol=1e-5)
 
 
+def test_mish_is_exact_in_onnx_however_large_or_small():
+    """Against x·tanh(ln(1 + eˣ)) in double precision."""
+    x = np.concatenate([np.linspace(-12, 12, 401), [-1e30, -1e4, -90, -30, 30, 90, 1e4, 1e30]])
+    x = x.astype(np.float32)[:, None]
+    want = x * np.tanh(np.logaddexp(0, x.astype(np.float64)))
+    got = converted(lambda x: nn.mish(x @ jnp.eye(1)), x)
+    assert np.all(np.isfinite(got))
+    np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6 * 12)
+
+
+def members(x):
+    """Three networks, each with weights of its own, on (candidates, rows, size)."""
+    rng = np.random.default_rng(0)
+    weights = [jnp.asarray(rng.normal(size=s), jnp.float32) for s in ((3, 4, 8), (3, 8, 8), (3, 8, 1))]
+    bias = jnp.asarray(rng.normal(size=(3, 8)), jnp.float32)
+
+    def network(first, second, last, bias):
+        hidden = nn.mish(jnp.stack([x, 2 * x]) @ first + x @ first + bias)
+        return (jax.nn.relu(hidden @ second - bias) * 0.1 @ last)[..., 0]
+
+    return jax.vmap(network)(*weights, bias)
+
+
+ENSEMBLES = {
+    "least": lambda x: members(x).min(0).T,
+    "greatest and total": lambda x: members(x).max(0).T * members(x).sum(0).T,
+    "one of them": lambda x: members(x)[1].T,
+    "compared with each other": lambda x: jax.nn.softmax(members(x), 0)[2].T,
+    "spread": lambda x: jnp.moveaxis(members(x), 0, -1).std(-1).T,
+}
+
+
+@pytest.mark.parametrize("name", ENSEMBLES)
+def test_members_of_an_ensemble_mean_the_same_in_onnx(name):
+    x = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+    want = np.asarray(ENSEMBLES[name](jnp.asarray(x)))
+    np.testing.assert_allclose(converted(ENSEMBLES[name], x), want, rtol=1e-5, atol=1e-5)
+
+
+def test_each_critic_has_matrices_of_its_own(tmp_path):
+    """A stacked matrix is packed anew at every call, and its bias takes a node."""
+    file, _ = written(small(), tmp_path, Acting("argmax", 7))
+    body = onnx.load(file).graph
+    assert max(len(constant.dims) for constant in body.initializer) == 2
+
+
 def test_what_onnx_export_does_not_know_is_named():
     with pytest.raises(UserError, match="computes sort"):
         converted(jnp.sort, np.zeros((2, 3), np.float32))
@@ -283,12 +329,24 @@ def test_the_command(run, tmp_path, capsys):
     assert cli.main(command) == 2
 
 
+def test_what_bench_act_times_is_the_policy(tmp_path):
+    """Both ways to run the file give, for the noise they draw, what `act` gives."""
+    pi, acting = small(), Acting("argmax", 3)
+    obs = np.random.default_rng(0).normal(size=5).astype(np.float32)
+    calls = bench_act.exported(pi, obs, acting, tmp_path / "policy.onnx")
+    lifted, _ = graph.lift_noise(pi.for_member(acting, 0), obs[None], jax.random.key(0))
+    rng = np.random.default_rng(0)  # As the two share one.
+    for call in calls.values():
+        want = lifted(obs[None], rng.standard_normal((3, 1, 2), np.float32))[0][0]
+        np.testing.assert_allclose(call(), want, atol=1e-5)
+
+
 def test_bench_act_times_everybody_in_turn(run, tmp_path, capsys):
     rows = tmp_path / "rows.csv"
     command = ["bench", "act", str(run), "--calls", "40", "--sampling-steps", "2", "--candidates", "1", "3"]
     assert cli.main([*command, "--out", str(rows)]) == 0
     found = logs.read(rows)
-    assert {"gtp act", "onnxruntime", "numpy"} <= {row["policy"] for row in found}
+    assert {"gtp act", "onnxruntime", "onnxruntime bound", "numpy"} <= {row["policy"] for row in found}
     assert {(row["act"], row["candidates"]) for row in found} == {("single", "1"), ("argmax", "3")}
     for row in found:
         assert 0 < float(row["median_us"]) <= float(row["p95_us"])

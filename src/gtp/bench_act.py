@@ -145,7 +145,7 @@ def competitors(pi: Any, obs: np.ndarray, acting: Acting, steps: int, folder: Pa
     """Ours compiled, the exported file, and plain policies of the same size in numpy and PyTorch."""
     calls: dict[str, Call] = {"gtp act": lambda: pi.act(obs, acting)}
     if all(importlib.util.find_spec(name) for name in ("onnx", "onnxruntime")):
-        calls["onnxruntime"] = exported(pi, obs, acting, folder / "policy.onnx")
+        calls |= exported(pi, obs, acting, folder / "policy.onnx")
     if len(pi.obs_shape) == 1:
         hidden, action = tuple(pi.about["config"]["hidden"]), pi.about["action_size"]
         layers = plain_layers(len(obs), action, hidden)
@@ -155,16 +155,34 @@ def competitors(pi: Any, obs: np.ndarray, acting: Acting, steps: int, folder: Pa
     return calls
 
 
-def exported(pi: Any, obs: np.ndarray, acting: Acting, file: Path) -> Call:
-    """The ONNX file in onnxruntime, noise drawn by numpy."""
+def exported(pi: Any, obs: np.ndarray, acting: Acting, file: Path) -> dict[str, Call]:
+    """The ONNX file in onnxruntime, noise drawn by numpy: as the example runs it, and bound to arrays."""
     from gtp import export
 
     about = export.export(pi, file, "onnx", acting)
-    run = export.runner(file, "onnx")
+    session, run = export.open_onnx(file), export.runner(file, "onnx")
     assert run is not None
     rng, batch = np.random.default_rng(0), obs[None]
-    shapes = [[1 if n == "batch" else n for n in draw["shape"]] for draw in about["noise"].values()]
-    return lambda: run(batch, *(rng.standard_normal(shape, np.float32) for shape in shapes))[0]
+    shapes = {k: [1 if n == "batch" else n for n in draw["shape"]] for k, draw in about["noise"].items()}
+
+    noise = {name: np.empty(shape, np.float32) for name, shape in shapes.items()}
+    given, action = np.empty_like(batch), np.empty((1, about["action_size"]), np.float32)
+    binding = session.io_binding()
+    for name, array in {"obs": given, **noise}.items():
+        binding.bind_input(name, "cpu", 0, np.float32, array.shape, array.ctypes.data)
+    binding.bind_output("action", "cpu", 0, np.float32, action.shape, action.ctypes.data)
+
+    def act_bound() -> np.ndarray:
+        given[0] = obs
+        for array in noise.values():
+            rng.standard_normal(dtype=np.float32, out=array)
+        session.run_with_iobinding(binding)
+        return action[0].copy()
+
+    return {
+        "onnxruntime": lambda: run(batch, *(rng.standard_normal(s, np.float32) for s in shapes.values()))[0],
+        "onnxruntime bound": act_bound,
+    }
 
 
 Layers = list[tuple[np.ndarray, np.ndarray]]

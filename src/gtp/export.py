@@ -157,11 +157,18 @@ def runner(out: Path, format: Format) -> Callable[..., np.ndarray] | None:
         return lambda *args: np.asarray(call(*args))
     if importlib.util.find_spec("onnxruntime") is None:
         return None
+    loaded = open_onnx(out)
+    names = [i.name for i in loaded.get_inputs()]
+    # An agent without noise may still be handed some.
+    return lambda *args: loaded.run(None, dict(zip(names, args, strict=False)))[0]
+
+
+def open_onnx(file: Path) -> Any:
+    """An ONNX file in onnxruntime, as the Python example opens it."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    loaded: Any = onnxruntime.InferenceSession(str(out), options, providers=["CPUExecutionProvider"])
-    names = [i.name for i in loaded.get_inputs()]
-    # An agent without noise may still be handed some.
-    return lambda *args: loaded.run(None, dict(zip(names, args, strict=False)))[0]
+    # Tensors are small and nodes many: giving memory back early takes longer than it saves.
+    options.enable_mem_reuse = False
+    return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
