@@ -22,7 +22,7 @@ VECTORS, PICTURES = (17,), (64, 64, 9)
 LIMIT = 180
 """Seconds after which a child hangs; it needs a tenth of them."""
 WIDE = 512
-"""Networks so wide, or five layers deep, take an update as well; the others' would cost half a minute more."""
+"""Networks so wide, or five layers deep, take an update as well; the others' would cost half a minute."""
 
 
 def widths(config) -> tuple:
@@ -59,7 +59,7 @@ def start(name, shape, config):
     states = training.build(make, config, 1, BATCH, 1).init(seeds, {}, data)
     assert all(np.all(np.isfinite(x)) for x in jax.tree.leaves(states)), name
     large = any(max(w) >= WIDE or len(w) >= 5 for w in widths(config))
-    if not large or shape == PICTURES:  # How pictures train is `test_pictures`'.
+    if not large or shape == PICTURES:  # Pictures train in `test_devices`.
         return
     batch, state = jax.tree.map(lambda x: x[:BATCH], data), jax.tree.map(lambda x: x[0], states)
     update = jax.jit(make(config, 1000).update, compiler_options=training.ONCE_OPTIONS)
