@@ -24,7 +24,7 @@ def trained(name, settings, data, updates, batch=BATCH):
     return agent, probe.train(agent, data, updates, batch=batch)
 
 
-FULL, BRIEF = (MODE_UPDATES, BATCH), (1500, 128)
+FULL, BRIEF = (MODE_UPDATES, BATCH), (1600, 64)
 DIFFUSION = QUICK | {"actor_lr": 1e-2, "sampling_steps": 10}
 # Without values where there is a choice; updates and batch; the share of samples within 0.2 of a mode, of
 # which one Gaussian has .08. QGPO is guided by the energy it learns, and all actions are worth the same.
@@ -72,14 +72,15 @@ CHAIN = {
     "meanflow": (QUICK | FOLLOW | {"eta": 3.0}, CHOOSE),
     "qgpo": (QUICK | FOLLOW | {"sampling_steps": 5, "support": 4}, CHOOSE),
 }
+CHAIN_BATCH = {"qgpo": 128}
+"""Smaller where an update is dearest and it makes no difference."""
 
 
 @pytest.mark.parametrize("name", CHAIN)
 def test_mixed_data_suffice_for_the_optimal_return(name):
     settings, acting = CHAIN[name]
-    assert (
-        probe.share_of_optimal_return(*trained(name, settings, probe.chain(), CHAIN_UPDATES), acting) >= 0.95
-    )
+    agent, params = trained(name, settings, probe.chain(), CHAIN_UPDATES, CHAIN_BATCH.get(name, BATCH))
+    assert probe.share_of_optimal_return(agent, params, acting) >= 0.95
 
 
 def test_cloning_with_a_flow_stays_with_the_data():
