@@ -38,6 +38,7 @@ GROUND = {
     "gtp.errors",
     "gtp.config",
     "gtp.nn",
+    "gtp.starts",
     "gtp.noise",
     "gtp.optim",
     "gtp.leaves",

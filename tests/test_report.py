@@ -14,7 +14,7 @@ import pytest
 
 import browser
 import retrace
-from gtp import cli, logs, policy, published, report, report_charts
+from gtp import cli, logs, policy, published, report, report_charts, report_lines, report_sources
 from gtp import run as runs
 from gtp.agents import gtp as gtp_agent
 from gtp.errors import UserError
@@ -48,7 +48,7 @@ def episodes(scores):
 
 
 def gathered(*paths):
-    return report.gather(report.read(paths), "A title")
+    return report_lines.gather(report_sources.read(paths), "A title")
 
 
 KNOWN = {
@@ -132,7 +132,7 @@ def test_the_table_of_results_comes_out_of_their_rows():
 def test_eta_zero_is_compared_with_behaviour_cloning(tmp_path):
     path = write_rows(tmp_path / "a.csv", [{}, {"variant": "eta=0"}])
     made = gathered(path)
-    beside = {x.method.variant: {s.score for s in report.published_beside(made, x)} for x in made.lines}
+    beside = {x.method.variant: {s.score for s in report_lines.published_beside(made, x)} for x in made.lines}
     assert beside == {"": {90.3}, "eta=0": {83.7}}
 
 
@@ -147,14 +147,14 @@ def test_eta_zero_is_compared_with_behaviour_cloning(tmp_path):
     ],
 )
 def test_clones_go_by_the_names_of_the_papers_table(agent, options, name):
-    source = report.Source(Path("run"), "run", [], "", {"config": options, "settings": {}})
-    assert report.published_name(report.Method(agent, "", source.identity), [source]) == name
+    source = report_sources.Source(Path("run"), "run", [], "", {"config": options, "settings": {}})
+    assert report_lines.published_name(report_lines.Method(agent, "", source.identity), [source]) == name
     assert name in {score.agent for score in published.scores()}
 
 
 def test_latencies_come_in_microseconds(tmp_path):
     (tmp_path / "cost.csv").write_text("agent,sampling_steps,action_ms\ngtp,2,0.5\n")
-    (source,) = report.read([tmp_path / "cost.csv"])
+    (source,) = report_sources.read([tmp_path / "cost.csv"])
     assert source.times
     assert source.rows[0]["microseconds"] == "500.0"
 
@@ -162,7 +162,7 @@ def test_latencies_come_in_microseconds(tmp_path):
 def test_returns_are_never_put_beside_published_scores(tmp_path):
     made = gathered(write_rows(tmp_path / "a.csv", [{"normalised_score": ""}]))
     assert made.lines[0].metric == "return"
-    assert report.published_beside(made, made.lines[0]) == []
+    assert report_lines.published_beside(made, made.lines[0]) == []
 
 
 class Reader(HTMLParser):
@@ -345,7 +345,7 @@ def test_a_report_that_fails_leaves_nothing(tmp_path, monkeypatch):
 )
 def test_a_bad_row_is_named(tmp_path, change, words):
     with pytest.raises(UserError, match=re.escape(words)):
-        report.read([write_rows(tmp_path / "a.csv", [change])])
+        report_sources.read([write_rows(tmp_path / "a.csv", [change])])
 
 
 @pytest.mark.parametrize(
@@ -410,7 +410,7 @@ def test_scores_from_data_alone_have_their_table(run, tmp_path):
     assert cells == [("0.5", "0.35"), ("4", "1.4")]
     (bare / "offline.csv").write_text((bare / "offline.csv").read_text().replace(",0.25", ",low"))
     with pytest.raises(UserError, match="line 2: value is 'low'"):
-        report.read([bare])
+        report_sources.read([bare])
 
 
 def bare_run(folder, like, rows, **options):
@@ -503,7 +503,7 @@ def test_broken_metrics_are_a_sentence(run, tmp_path):
     (tmp_path / "config.json").write_bytes((run / "config.json").read_bytes())
     (tmp_path / "metrics.csv").write_text("step,seed,eta,q_mean\n20,0,1,high\n")
     with pytest.raises(UserError, match="line 2"):
-        report.read([tmp_path])
+        report_sources.read([tmp_path])
 
 
 def test_data_that_changed_are_not_compared(run, tmp_path):

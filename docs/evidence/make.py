@@ -15,7 +15,7 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 
-from gtp import published, report, stats, values
+from gtp import published, report, report_lines, report_sources, stats, values
 from gtp.noise import Noise, karras_level
 
 HERE = Path(__file__).parent
@@ -206,7 +206,7 @@ def last_and_best() -> list[Row]:
 
 def candidates() -> list[Row]:
     """One sample against 50 candidates chosen by the critic: the same policies, from the rows in results/."""
-    made = report.gather(report.read([RESULTS]), "")
+    made = report_lines.gather(report_sources.read([RESULTS]), "")
     rows = []
     for label in sorted({line.label for line in made.lines}):
         one, many = (

@@ -20,7 +20,18 @@ from typing import Any, Literal, NamedTuple
 import jax
 import numpy as np
 
-from gtp import agents, checkpoint, config, logs, policy, presets, report, stats, training
+from gtp import (
+    agents,
+    checkpoint,
+    config,
+    logs,
+    policy,
+    presets,
+    report_lines,
+    report_sources,
+    stats,
+    training,
+)
 from gtp import run as runs
 from gtp.errors import UserError
 from gtp.policy import Policy
@@ -341,7 +352,7 @@ def summarise(root: Path, planned: list[Cell]) -> list[dict[str, Any]]:
     for one in planned:
         if not (one.folder(root) / "eval.csv").exists():
             continue
-        for line in report.gather([report.read_run(one.folder(root))], "").lines:
+        for line in report_lines.gather([report_sources.read_run(one.folder(root))], "").lines:
             last, best = stats.summary(line.last()), stats.summary(line.best())
             found.append(
                 {

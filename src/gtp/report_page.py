@@ -15,18 +15,6 @@ import numpy as np
 
 import gtp
 from gtp import published, stats
-from gtp.report import (
-    Line,
-    Method,
-    Report,
-    Source,
-    Task,
-    Way,
-    aggregate_lines,
-    published_beside,
-    short_names,
-    variants,
-)
 from gtp.report_charts import (
     Series,
     escape,
@@ -39,7 +27,9 @@ from gtp.report_charts import (
     line_chart,
     number,
 )
+from gtp.report_lines import Line, Method, Report, Task, Way, aggregate_lines, published_beside
 from gtp.report_policy import SAMPLES, Looks
+from gtp.report_sources import Source, short_names, variants
 
 POINTS = 200
 """Points of a metric's line; more of them no screen shows."""

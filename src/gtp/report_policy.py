@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtp.errors import UserError
-from gtp.report import Report, Source, short_names
+from gtp.report_lines import Report
+from gtp.report_sources import Source, short_names
 
 ROWS = 2000
 """Observations at which data and policies are compared."""

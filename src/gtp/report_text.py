@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from gtp import stats
-from gtp.report import Line, Report, Task, published_beside
+from gtp.report_lines import Line, Report, Task, published_beside
 
 COLUMNS = (
     "method",

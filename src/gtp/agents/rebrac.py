@@ -26,8 +26,9 @@ import jax.numpy as jnp
 from gtp import actor_critic, values
 from gtp.actor_critic import OptState, Params
 from gtp.config import Count, Fraction, NonNegative, Positive
-from gtp.nn import Ensemble, Network, small_outputs
+from gtp.nn import Ensemble, Network
 from gtp.optim import descend, if_due
+from gtp.starts import small_outputs
 from gtp.types import Acting, Agent, Array, Metrics, State, Transition
 
 

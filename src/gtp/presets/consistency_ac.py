@@ -32,10 +32,19 @@ _STEPS = {"pen-cloned-v1": 500_000} | {
 }
 
 
+# The table's `scale_consis_loss`.
+_UNSCALED = {
+    f"{robot}-{data}-v2"
+    for robot in ("halfcheetah", "hopper", "walker2d")
+    for data in ("medium", "medium-replay")
+}
+
+
 def _cell(task: str) -> Preset:
     lr, eta, steps, normalise_q, max_q, norm = _TABLE[task]
     agent = {
         "q_weight": eta,
+        "scale_loss": task not in _UNSCALED,
         "sampling_steps": steps,
         "normalise_q": normalise_q,
         "backup_candidates": 10 if max_q else 1,
