@@ -36,29 +36,40 @@ def own_arrays(path: Path, **changes) -> Path:
     return path
 
 
-def test_sigkill_and_resume_give_the_uninterrupted_parameters(tmp_path):
-    common = ["train", "gtp", "--data", "toy:multigoal", "--steps", "600", "--log-every", "20"]
-    common += ["--save-every", "40", "--batch-size", "32", "--eval-episodes", "0", "--seeds", "2", *SMALL]
-    process = start(*common, "--out", str(tmp_path / "killed"))
-    while not (tmp_path / "killed" / "checkpoints").is_dir() or not list(
-        (tmp_path / "killed" / "checkpoints").glob("0*")
-    ):
+COMMON = ["train", "gtp", "--data", "toy:multigoal", "--steps", "1800", "--log-every", "20"]
+COMMON += ["--batch-size", "32", "--eval-episodes", "0", "--seeds", "2", *SMALL]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that nobody interrupts."""
+    out = tmp_path_factory.mktemp("runs") / "whole"
+    assert cli.main([*COMMON, "--save-every", "40", "--out", str(out)]) == 0
+    return out
+
+
+@pytest.mark.parametrize(
+    ("how", "save_every", "sign"), [("SIGKILL", "40", "checkpoints"), ("SIGTERM", "1800", "metrics.csv")]
+)
+def test_a_stopped_run_goes_on_to_the_uninterrupted_parameters(tmp_path, whole, how, save_every, sign):
+    out = tmp_path / "stopped"
+    process = start(*COMMON, "--save-every", save_every, "--out", str(out))
+    while not list(out.glob(f"{sign}/0*" if sign == "checkpoints" else sign)):
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
-    assert not (tmp_path / "killed" / "policy").exists()
-    assert cli.main(["train", "gtp", "--resume", str(tmp_path / "killed")]) == 0
-    assert cli.main([*common, "--out", str(tmp_path / "whole")]) == 0
-    killed, whole = (
-        load_file(tmp_path / name / "checkpoints" / "000000600" / "arrays.safetensors")
-        for name in ("killed", "whole")
-    )
-    assert killed.keys() == whole.keys()
-    assert all(np.array_equal(killed[name], whole[name]) for name in whole)
-    assert (tmp_path / "killed" / "metrics.csv").read_text() == (
-        tmp_path / "whole" / "metrics.csv"
-    ).read_text()
+    os.kill(process.pid, signal.Signals[how])
+    said, _ = process.communicate()
+    assert not (out / "policy").exists()
+    if how == "SIGTERM":  # Asked, not killed: everything up to here is saved.
+        assert process.returncode == 143
+        assert f"--resume {out}" in said
+        last = logs.read(out / "metrics.csv")[-1]["step"]
+        assert [int(folder.name) for folder in (out / "checkpoints").iterdir()] == [int(last)]
+    assert cli.main(["train", "gtp", "--resume", str(out)]) == 0
+    got, want = (load_file(x / "checkpoints" / "000001800" / "arrays.safetensors") for x in (out, whole))
+    assert got.keys() == want.keys()
+    assert all(np.array_equal(got[name], want[name]) for name in want)
+    assert (out / "metrics.csv").read_text() == (whole / "metrics.csv").read_text()
 
 
 def test_own_arrays_train_and_act_in_their_own_units(tmp_path, capsys):

@@ -8,8 +8,10 @@ import importlib
 import inspect
 import itertools
 import json
+import signal
 import sys
 import textwrap
+import threading
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -193,13 +195,21 @@ def _follow(run: Any, state: Any = None, alive: Any = None) -> int:
         f"[bold]{run.agent}[/] on {run.dataset.name}: {run.dataset.size:,} transitions, "
         f"{len(labels)} member{'s'[: len(labels) > 1]}, {run.settings.steps:,} updates → {run.folder}"
     )
+    # What a cluster sends before it takes a machine back: the run is saved and can go on elsewhere.
+    asked = threading.Event()
+    before = signal.signal(signal.SIGTERM, lambda *_: asked.set())
     failed: dict[int, str] = {}
     with bar(console, "compiling", run.settings.steps, done) as move:
-        for report in runs.go(run, state, alive):
+        for report in runs.go(run, state, alive, asked.is_set):
             for member, why in report.stopped.items():
                 failed[member] = f"{labels[member]} stopped at update {report.step:,}: {why}"
                 console.print(f"[red]{failed[member]}; its last good state is kept[/]")
-            move(report.step, report.metrics, report.alive)
+            done = report.step
+            move(done, report.metrics, report.alive)
+    signal.signal(signal.SIGTERM, before)
+    if asked.is_set() and done < run.settings.steps:
+        print(f"gtp: stopped after {done:,} updates; gtp train {run.agent} --resume {run.folder} goes on")
+        return 128 + signal.SIGTERM
     from gtp import logs
     from gtp.tables import evaluation_table, offline_table
 

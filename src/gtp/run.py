@@ -249,8 +249,13 @@ def resume(folder: Path) -> tuple[Run, State | None, np.ndarray | None]:
     return run, jax.tree.map(jax.numpy.asarray, state), np.asarray(checkpoint.read_meta(last)["alive"], bool)
 
 
-def go(run: Run, state: State | None = None, alive: np.ndarray | None = None) -> Iterator[training.Report]:
-    """Train, write everything down, and pass each log point on.
+def go(
+    run: Run,
+    state: State | None = None,
+    alive: np.ndarray | None = None,
+    asked_to_stop: Callable[[], bool] = lambda: False,
+) -> Iterator[training.Report]:
+    """Train, write everything down, and pass each log point on; the one after a request to stop is the last.
 
     Rows of logs later than the checkpoint are cut first: they are written again, the same.
     """
@@ -293,11 +298,14 @@ def go(run: Run, state: State | None = None, alive: np.ndarray | None = None) ->
             # The checkpoint comes last: a run that has its final one has everything else too.
             if last:
                 policy.save(run.folder / "policy", report.state.params, run.about() | {"step": step})
-            if step % settings.save_every == 0 or report.stopped or last:
+            stop = asked_to_stop()
+            if step % settings.save_every == 0 or report.stopped or last or stop:
                 meta = {"step": step, "alive": report.alive.tolist()}
                 checkpoint.save(checkpoints / f"{step:09d}", report.state, meta)
                 checkpoint.prune(checkpoints, KEPT_CHECKPOINTS)
             yield report
+            if stop:
+                return
 
 
 def ways_to_act(rules: tuple[str, ...]) -> list[Acting]:
