@@ -8,7 +8,7 @@ whose updates are dear, leave it at 1e-2 in fewer and smaller ones. GTP's modes 
 import pytest
 
 import probe
-from gtp import agents, presets
+from gtp import agents
 from gtp.types import Acting
 
 MODE_UPDATES, CHAIN_UPDATES, BATCH = 2000, 3000, 256
@@ -86,10 +86,3 @@ def test_mixed_data_suffice_for_the_optimal_return(name):
 def test_cloning_with_a_flow_stays_with_the_data():
     agent, params = trained("flow_bc", {"hidden": (64, 64), "actor_lr": 2e-3}, probe.chain(), CHAIN_UPDATES)
     assert probe.share_of_optimal_return(agent, params) < 0.4
-
-
-def test_consistency_ac_scales_its_loss_where_the_published_table_says_so():
-    cells = presets.presets("consistency_ac")["paper"]
-    unscaled = {data for data, cell in cells.items() if not cell.agent["scale_loss"]}
-    medium = {f"d4rl:{task}" for task in presets.LOCOMOTION if not task.endswith("-expert-v2")}
-    assert unscaled == medium

@@ -16,9 +16,8 @@ Differences from the published code:
     The published network sees a_t as large as 80, and a sinusoid of t that hardly tells small levels apart.
  2. Learning rates are constant. The published cosine schedule is stepped so rarely that it ends at .999.
  3. Observations may be standardised (`normalise_obs`); the preset leaves them as they are, as published.
-As published, N(k) begins anew every 50,000 updates. The published table says for each task whether c is 1 or
-100/(t − u) (`scale_loss`), and the preset follows it; the class released beside the table never reads that
-column and always scales, under which η = .1 hardly moves the policy off the data.
+As published, N(k) begins anew every 50,000 updates, and c = 100/(t − u) throughout. The published table would
+have c = 1 (`scale_loss` off) on the medium tasks, but the published class never reads that column.
 """
 
 from __future__ import annotations
