@@ -22,11 +22,25 @@ Activation = Callable[[Array], Array]
 Module = TypeVar("Module")
 
 
+@jax.custom_jvp
 def mish(x: Array) -> Array:
     """x·tanh(softplus(x)), written with one exponential: x·n/(n + 2) with n = eˣ(eˣ + 2)."""
-    e = jnp.exp(jnp.minimum(x, 20.0))  # Beyond 20 the factor is 1 in float32, and eˣ would overflow.
-    n = e * (e + 2)
+    n = _mish_n(x)[1]
     return x * n / (n + 2)
+
+
+@mish.defjvp
+def _mish_tangent(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    """The slope from x alone, which is less to keep and to read again than what a tracer would keep."""
+    (x,), (dx,) = primals, tangents
+    e, n = _mish_n(x)
+    part = 1 / (n + 2)
+    return mish(x), (1 - 2 * part + x * (4 * e * (e + 1) * part * part)) * dx
+
+
+def _mish_n(x: Array) -> tuple[Array, Array]:
+    e = jnp.exp(jnp.minimum(x, 20.0))  # Beyond 20 the factor is 1 in float32, and eˣ would overflow.
+    return e, e * (e + 2)
 
 
 NARROW = 4
