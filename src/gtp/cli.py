@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import importlib
 import inspect
@@ -12,6 +13,7 @@ import signal
 import sys
 import textwrap
 import threading
+from collections.abc import Generator
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -177,6 +179,17 @@ def _resume(name: str, argv: list[str]) -> int:
     return _follow(run, state, alive)
 
 
+@contextlib.contextmanager
+def _request_to_stop() -> Generator[threading.Event]:
+    """Set by what a cluster sends before it takes a machine back: the run is saved to go on elsewhere."""
+    asked = threading.Event()
+    before = signal.signal(signal.SIGTERM, lambda *_: asked.set())
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _follow(run: Any, state: Any = None, alive: Any = None) -> int:
     """Train with a progress bar, and say at the end what there is."""
     import numpy as np
@@ -195,18 +208,14 @@ def _follow(run: Any, state: Any = None, alive: Any = None) -> int:
         f"[bold]{run.agent}[/] on {run.dataset.name}: {run.dataset.size:,} transitions, "
         f"{len(labels)} member{'s'[: len(labels) > 1]}, {run.settings.steps:,} updates → {run.folder}"
     )
-    # What a cluster sends before it takes a machine back: the run is saved and can go on elsewhere.
-    asked = threading.Event()
-    before = signal.signal(signal.SIGTERM, lambda *_: asked.set())
     failed: dict[int, str] = {}
-    with bar(console, "compiling", run.settings.steps, done) as move:
+    with bar(console, "compiling", run.settings.steps, done) as move, _request_to_stop() as asked:
         for report in runs.go(run, state, alive, asked.is_set):
             for member, why in report.stopped.items():
                 failed[member] = f"{labels[member]} stopped at update {report.step:,}: {why}"
                 console.print(f"[red]{failed[member]}; its last good state is kept[/]")
             done = report.step
             move(done, report.metrics, report.alive)
-    signal.signal(signal.SIGTERM, before)
     if asked.is_set() and done < run.settings.steps:
         print(f"gtp: stopped after {done:,} updates; gtp train {run.agent} --resume {run.folder} goes on")
         return 128 + signal.SIGTERM

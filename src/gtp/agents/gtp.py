@@ -9,7 +9,7 @@ jumps K times down a grid of levels. One update:
     actor    w·‖Φ(a_t, t, s) − Φ⁻(ã_u, u, s)‖²  +  λ_Flow·w·‖a − φ(a_t, t, t)‖²
     targets  θ⁻, φ⁻ by moving averages
 
-What the paper leaves open, and what we do (each a field of the Config):
+What the paper leaves open or we do otherwise (each a field of the Config but the last):
  1. u is the level next below t. The paper's Theorem 4.1 needs no such thing, but it does not hold as stated:
     with u far from t the map shrinks towards the mean however fine the grid.
  2. The consistency term is divided by 1 − u/t. Its residual fades like 1 − u/t as the grid refines, and with
@@ -20,8 +20,8 @@ What the paper leaves open, and what we do (each a field of the Config):
  6. Both losses carry EDM's weight 1/c_out² of their level, without which small levels are hardly learned.
  7. θ⁻ follows θ ten times as fast as the critic's average: levels are learned one through the other.
  8. λ_Flow = 1.
- 9. A in the weight is by the critic as it was before this step. The paper takes it after; one step is
-    nothing to the weights, and the two networks' work can then be done side by side.
+ 9. A in the weight is by the critic as it was before its step, not after: one update older, and the two
+    networks' work can be done side by side.
 """
 
 from __future__ import annotations
