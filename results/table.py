@@ -1,8 +1,9 @@
-"""Rebuild every table of results/README.md from the rows: python results/table.py.
+"""Rebuild the tables of results/README.md and of the README from the rows: python results/table.py.
 
-A table stands between `<!-- rows: FOLDER -->` and `<!-- end -->`. Its numbers are means over seeds, each seed
-being the mean of its episodes. *last* is the last evaluation, ± the standard deviation over seeds; *last 3*
-the mean of the last three evaluations; *best* the best evaluation of all, the same for all seeds.
+A table stands between `<!-- rows: FOLDER -->`, or `<!-- headline -->`, and `<!-- end -->`. Its numbers are
+means over seeds, each seed being the mean of its episodes. *last* is the last evaluation, ± the standard
+deviation over seeds; *last 3* the mean of the last three evaluations; *best* the best evaluation of all, the
+same for all seeds.
 """
 
 import csv
@@ -13,6 +14,21 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 WAYS = {"single": "one sample", "softmax": "50 candidates"}
+TASKS = ("hopper", "walker2d", "halfcheetah")
+HEADLINE = {
+    "**GTP**, K = 5": ("gtp_layer_norm", "eta=5", "5"),
+    "**GTP**, K = 2": ("gtp_layer_norm", "eta=5", "2"),
+    "GTP-BC (η = 0), K = 5": ("gtp_layer_norm", "eta=0", "5"),
+    "Diffusion-QL": ("diffusion_ql", "", "5"),
+    "Consistency-AC": ("consistency_ac", "", "2"),
+    "FQL": ("fql", "", ""),
+    "ReBRAC": ("rebrac", "", ""),
+    "IQL": ("iql_standardised", "", ""),
+    "TD3+BC": ("td3_bc", "", ""),
+}
+"""A line of the README's table: the file of each task it is in, the swept value, and K."""
+USUAL = (300_000, 5)
+"""Updates and seeds of a cell of that table that says nothing else."""
 Evaluations = dict[int, dict[str, list[float]]]
 """update -> seed -> scores of its episodes."""
 
@@ -80,8 +96,37 @@ def table(folder: Path) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def headline() -> str:
+    """The README's table: methods against tasks, the last evaluation by both ways of acting."""
+    rows = read(HERE / "medium-300k")
+    # What had been run on the hopper before, and was not run again.
+    rows |= {(f"hopper-medium_{name}", k): v for (name, k), v in read(HERE / "hopper-medium-start").items()}
+    lines = [["", *(f"{task}: {way}" for task in TASKS for way in WAYS.values())]]
+    lines.append(["---"] * len(lines[0]))
+    for method, (name, variant, k) in HEADLINE.items():
+        cells = [rows.get((f"{task}-medium_{name} {variant}".strip(), k), {}) for task in TASKS]
+        lines.append([method, *(cell(ways.get(way)) for ways in cells for way in WAYS)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def cell(evaluations: Evaluations | None) -> str:
+    """The last evaluation, with its updates and seeds where they are not the usual ones."""
+    if not evaluations:
+        return "–"
+    step = max(evaluations)
+    seeds = len(evaluations[step])
+    unusual = [f"{step // 1000} k"] * (step != USUAL[0]) + [f"{seeds} seeds"] * (seeds != USUAL[1])
+    return last(evaluations) + (f" ({', '.join(unusual)})" if unusual else "")
+
+
 def rebuilt(text: str) -> str:
     """The page with every table made anew."""
+    text = re.sub(
+        r"(<!-- headline -->\n).*?(?=<!-- end -->)",
+        lambda match: f"{match[1]}\n{headline()}\n\n",
+        text,
+        flags=re.DOTALL,
+    )
     return re.sub(
         r"(<!-- rows: (\S+) -->\n).*?(?=<!-- end -->)",
         lambda match: f"{match[1]}\n{table(HERE / match[2])}\n\n",
@@ -91,5 +136,5 @@ def rebuilt(text: str) -> str:
 
 
 if __name__ == "__main__":
-    page = HERE / "README.md"
-    page.write_text(rebuilt(page.read_text()))
+    for page in (HERE / "README.md", HERE.parent / "README.md"):
+        page.write_text(rebuilt(page.read_text()))

@@ -122,6 +122,8 @@ def test_the_table_of_results_comes_out_of_their_rows():
     sys.path.insert(0, str(RESULTS.parent))
     import table
 
+    front = (RESULTS.parents[1] / "README.md").read_text()
+    assert table.headline() in front
     page = (RESULTS.parent / "README.md").read_text()
     assert table.rebuilt(page) == page
     for name in ("default", "expectile", "paper_teacher", "weight_clip_4"):

@@ -12,6 +12,7 @@ from gtp.agents import gtp
 from gtp.types import Transition
 
 ROWS, SEEDS = 50_000, range(4)
+CONFIG = gtp.Config(eta=1.0, critic_layer_norm=False)
 
 
 def data() -> Transition:
@@ -30,9 +31,7 @@ def learn(ours: bool, precision: str | None) -> dict[str, np.ndarray]:
     leaves.our_kernels = jumps.our_kernels = serves if ours else lambda: False
     jax.config.update("jax_default_matmul_precision", precision)
     jax.clear_caches()
-    *_, last = training.train(
-        gtp.make, gtp.Config(), data(), training.members(SEEDS), steps=4000, log_every=1000
-    )
+    *_, last = training.train(gtp.make, CONFIG, data(), training.members(SEEDS), steps=4000, log_every=1000)
     leaves.our_kernels = jumps.our_kernels = serves
     return last.metrics
 
