@@ -217,6 +217,10 @@ FUNCTIONS = {
     "activations": lambda x: jax.nn.relu(x) + jax.nn.softplus(x) + jax.nn.gelu(x) + jax.nn.silu(x),
     "erf and powers": lambda x: jax.lax.erf(x) + x**3 + (1 + x**2) ** -0.5 + jnp.expm1(x) + jnp.abs(x) ** 1.5,
     "layer norm": lambda x: (x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-5),
+    "layer norm of columns": lambda x: (
+        nn.centred_and_scaled(x[:, None] * jnp.arange(3.0)[:, None]).sum(1)
+        + nn.centred_and_scaled(jnp.stack([x, x**2], 1).swapaxes(1, 2)).swapaxes(1, 2)[:, 0]
+    ),
     "softmax": lambda x: jax.nn.softmax(3 * x, -1) - jax.nn.logsumexp(x, -1, keepdims=True),
     "a level for each row": lambda x: x @ jnp.ones((4, 4)) * jnp.sin(jnp.full((x.shape[0], 1), 0.3)),
     "pieces": lambda x: jnp.concatenate([x[:, 1:], x[:, :1] * 2, jnp.split(x, 2, -1)[1]], -1)[:, ::2],
@@ -288,10 +292,13 @@ def test_members_of_an_ensemble_mean_the_same_in_onnx(name):
 
 
 def test_each_critic_has_matrices_of_its_own(tmp_path):
-    """A stacked matrix is packed anew at every call, and its bias takes a node."""
+    """A stacked matrix is packed anew at every call, and its bias takes a node; a layer norm is one node."""
     file, _ = written(small(), tmp_path, Acting("argmax", 7))
     body = onnx.load(file).graph
     assert max(len(constant.dims) for constant in body.initializer) == 2
+    norms = [node for node in body.node if node.op_type == "LayerNormalization"]
+    assert len(norms) == 2 * len(SMALL["hidden"])
+    assert not [node for node in body.node if node.op_type in ("ReduceSum", "Sqrt")]
 
 
 def test_what_onnx_export_does_not_know_is_named():

@@ -64,6 +64,8 @@ class Bench:
     """Transitions on the device."""
     baseline_samples: Count = 1
     """Policy samples behind V, for agents that have such a setting; 1 is the paper's cost."""
+    critic_layer_norm: bool = False
+    """Standardise the critic's hidden layers, for agents that have such a setting; the paper does not."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE.csv")] = None
     """File to add the rows to."""
 
@@ -112,8 +114,8 @@ def configs(name: str, options: Bench) -> Iterator[tuple[Any, int | str]]:
     """The agent's configurations to measure, with the K each has."""
     given = agents.get(name).Config()
     fields = {f.name for f in dataclasses.fields(given)}
-    if "baseline_samples" in fields:
-        given = dataclasses.replace(given, baseline_samples=options.baseline_samples)
+    size = {name: getattr(options, name) for name in ("baseline_samples", "critic_layer_norm")}
+    given = dataclasses.replace(given, **{name: value for name, value in size.items() if name in fields})
     if "sampling_steps" not in fields:
         yield given, ""
         return

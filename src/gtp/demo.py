@@ -32,6 +32,7 @@ from gtp.types import Acting, Agent, Array, Transition
 JUMPS = (1, 2, 5)
 """The K at which policies are shown."""
 GTP = gtp.Config(
+    eta=1.0,
     sampling_steps=2,
     # One V(s) for all: the few policy samples a demo can afford would make the advantages noise.
     baseline="expectile",
@@ -44,6 +45,7 @@ GTP = gtp.Config(
     sigma_data=0.65,
     actor_lr=1e-3,
     critic_lr=1e-3,
+    critic_layer_norm=False,
     hidden=(64, 64, 64),
 )
 GTP_STEPS, GTP_BATCH = 25_000, 128

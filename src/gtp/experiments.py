@@ -167,6 +167,8 @@ _TOY_ALL = dict.fromkeys(("hidden", "actor_hidden", "critic_hidden"), (64, 64, 6
 )
 _TOY_OWN: dict[str, dict[str, Any]] = {
     "gtp": {
+        "eta": 1.0,
+        "critic_layer_norm": False,
         "baseline": "expectile",
         "expectile": 0.5,
         "weight_clip": 4.0,

@@ -141,9 +141,13 @@ class MLP(eqx.Module):
 
 def standardise(norm: eqx.nn.LayerNorm, x: Array) -> Array:
     """Apply an Equinox layer normalisation to the last axis of x."""
+    return centred_and_scaled(x, norm.eps) * norm.weight + norm.bias
+
+
+def centred_and_scaled(x: Array, eps: float = 1e-5) -> Array:
+    """The last axis of x with mean 0 and variance 1; export to ONNX knows it by its equations."""
     centred = x - jnp.mean(x, axis=-1, keepdims=True)
-    scale = jax.lax.rsqrt(jnp.mean(centred**2, axis=-1, keepdims=True) + norm.eps)
-    return centred * scale * norm.weight + norm.bias
+    return centred * jax.lax.rsqrt(jnp.mean(centred**2, axis=-1, keepdims=True) + eps)
 
 
 class Impala(eqx.Module):

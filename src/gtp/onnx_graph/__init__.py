@@ -27,6 +27,8 @@ from gtp.onnx_graph.values import Shape, Stacked, Tensor, Value, fixed, plain, s
 from gtp.onnx_graph.writer import Writer
 
 OPSET = 18
+KNOWN = {"mish": nn.mish, "layer_norm": nn.centred_and_scaled}
+"""Functions that have rules of their own."""
 RULES = sums.RULES | functions.RULES | layout.RULES
 """What becomes of an operation: rule(writer, its parameters, values, their shapes, the result's shape)."""
 SAME = {"copy", "copy_p", "stop_gradient", "optimization_barrier", "reduce_precision", "sharding_constraint"}
@@ -40,7 +42,7 @@ def to_onnx(
     values: dict[Any, Value] = {variable: fixed(value) for variable, value in graph.constants.items()}
     for variable, name in zip(graph.inputs, inputs, strict=True):
         values[variable] = plain(Tensor(name, strip(shape_of(variable))))
-    operations = recognise("mish", nn.mish, graph.equations)
+    operations = recognise(KNOWN, graph.equations)
     uses = Counter(a for op in operations for a in op.inputs if not isinstance(a, Literal))
     uses.update(graph.outputs)
     for op in operations:

@@ -13,7 +13,13 @@ from gtp.onnx_graph.writer import Writer
 
 AWARE = {"dot_general", *functions.REDUCTIONS}
 """Whose rules know stacks."""
-ELEMENTWISE = {"mish", *functions.UNARY, *functions.BINARY, *(sums.RULES.keys() - {"dot_general"})}
+ELEMENTWISE = {
+    *("mish", "layer_norm"),
+    *functions.UNARY,
+    *functions.BINARY,
+    *(sums.RULES.keys() - {"dot_general"}),
+}
+"""Which mean for each member what they mean for the stack; layer norm too, along another axis."""
 
 
 def each(

@@ -78,6 +78,16 @@ def mish(writer: Writer, params: Any, values: Any, shapes: Any, target: Shape) -
     return plain(writer.elementwise("Sub", u, writer.elementwise("Div", u, mean)))
 
 
+def layer_norm(writer: Writer, params: Any, values: Any, shapes: Any, target: Shape) -> Sum:
+    """The last axis centred and scaled. Gain and bias come after it, and go into the next Gemm."""
+    x = writer.tensor(values[0])
+    if x.shape[-1:] != target[-1:]:
+        x = writer.full(plain(x), (*x.shape[:-1], target[-1]))
+    return plain(
+        writer.emit("LayerNormalization", [x, writer.store(np.ones(target[-1]))], x.shape, epsilon=1e-5)
+    )
+
+
 def integer_pow(writer: Writer, params: Any, values: Any, shapes: Any, target: Shape) -> Sum:
     """A whole power, the second as a product."""
     (x,), power = values, params["y"]
@@ -260,6 +270,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "expm1": expm1,
     "integer_pow": integer_pow,
     "is_finite": is_finite,
+    "layer_norm": layer_norm,
     "log1p": log1p,
     "mish": mish,
     "ne": ne,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -21,23 +22,42 @@ class Operation(NamedTuple):
     params: dict[str, Any]
 
 
-def recognise(name: str, function: Callable[..., Any], equations: list[Any]) -> list[Operation]:
-    """The equations as operations, those of `function` wherever they stand in a row as one."""
-    pattern = graphs.trace(function, jax.ShapeDtypeStruct((1,), np.float32))
-    count, found, i = len(pattern.equations), [], 0
+def recognise(functions: Mapping[str, Callable[..., Any]], equations: list[Any]) -> list[Operation]:
+    """The equations as operations, those of a function of one value wherever they stand in a row as one."""
+    found, i = [], 0
     while i < len(equations):
-        match = _match(pattern, equations[i : i + count])
-        if match is not None:
-            found.append(Operation(name, [match], equations[i + count - 1].outvars, {}))
-            i += count
-            continue
-        eqn = equations[i]
-        params = dict(eqn.params)
-        if eqn.primitive.name == "convert_element_type":
-            params["old_kind"] = np.dtype(eqn.invars[0].aval.dtype).kind
-        found.append(Operation(eqn.primitive.name, eqn.invars, eqn.outvars, params))
-        i += 1
+        operation, count = _known(functions, equations, i) or (_as_it_is(equations[i]), 1)
+        found.append(operation)
+        i += count
     return found
+
+
+def _known(
+    functions: Mapping[str, Callable[..., Any]], equations: list[Any], i: int
+) -> tuple[Operation, int] | None:
+    """The function whose equations begin at place i, and how many they are."""
+    shape = equations[i].invars[0].aval.shape if equations[i].invars else ()
+    size = shape[-1] if shape and isinstance(shape[-1], int) else 1
+    for name, function in functions.items():
+        pattern = _pattern(function, size)
+        window = equations[i : i + len(pattern.equations)]
+        match = _match(pattern, window)
+        if match is not None:
+            return Operation(name, [match], window[-1].outvars, {}), len(window)
+    return None
+
+
+@functools.cache
+def _pattern(function: Callable[..., Any], size: int) -> graphs.Graph:
+    """Equations of a function of a value whose last axis is of this size, which a mean divides by."""
+    return graphs.trace(function, jax.ShapeDtypeStruct((size,), np.float32))
+
+
+def _as_it_is(eqn: Any) -> Operation:
+    params = dict(eqn.params)
+    if eqn.primitive.name == "convert_element_type":
+        params["old_kind"] = np.dtype(eqn.invars[0].aval.dtype).kind
+    return Operation(eqn.primitive.name, eqn.invars, eqn.outvars, params)
 
 
 def _match(pattern: graphs.Graph, window: list[Any]) -> Any:
@@ -46,7 +66,7 @@ def _match(pattern: graphs.Graph, window: list[Any]) -> Any:
         return None
     seen: dict[Any, Any] = {}
     for ours, theirs in zip(pattern.equations, window, strict=True):
-        if ours.primitive is not theirs.primitive:
+        if ours.primitive is not theirs.primitive or _axes(ours) != _axes(theirs):
             return None
         for a, b in zip((*ours.invars, *ours.outvars), (*theirs.invars, *theirs.outvars), strict=True):
             if isinstance(a, Literal) or isinstance(b, Literal):
@@ -55,3 +75,8 @@ def _match(pattern: graphs.Graph, window: list[Any]) -> Any:
             elif seen.setdefault(a, b) is not b:
                 return None
     return seen[pattern.inputs[0]]
+
+
+def _axes(eqn: Any) -> list[int]:
+    """The axes of a reduction, counted from the last."""
+    return [axis - len(eqn.invars[0].aval.shape) for axis in eqn.params.get("axes", ())]

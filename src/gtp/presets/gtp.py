@@ -10,6 +10,7 @@ from gtp.presets import Preset, maze_versions, peers_protocol
 _PAPER_GTP: dict[str, Any] = {
     "time_weight": "none",
     "consistency_scaling": False,
+    "critic_layer_norm": False,
     "baseline_samples": 10,
     "actor_target_rate": 0.005,
     "actor_target_every": 5,
