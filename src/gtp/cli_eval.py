@@ -1,0 +1,112 @@
+"""`gtp eval RUN …`: episodes of a trained policy, or what its data say of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from gtp.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Eval:
+    """Play episodes with a trained policy, or score it on its data, and print what comes out."""
+
+    episodes: int = 10
+    """Episodes per member."""
+    act: Literal["single", "softmax", "argmax"] | None = None
+    """How to act; by default one sample and, where there is a critic, softmax over 50 candidates."""
+    candidates: int | None = None
+    """Samples to choose from; 50 by default for softmax and argmax."""
+    sampling_steps: int | None = None
+    """K; by default the agent's own."""
+    weights: Literal["online", "ema"] = "online"
+    """Act with the trained actor or with its moving average."""
+    env: str = ""
+    """Environment; by default the one of the data."""
+    workers: int = 0
+    """Processes that step environments; 0 takes one a core. Episodes are the same whatever their number."""
+    offline: bool = False
+    """Take scores from the run's data instead of an environment, of its newest checkpoint."""
+    fqe: int = 0
+    """With --offline: updates of fitted Q evaluation, 0 for none; 20000 is a fair number."""
+    save: bool = False
+    """Add the rows to RUN/eval.csv, or to RUN/offline.csv."""
+    json: bool = False
+    """Print the rows as json."""
+
+
+def main(argv: list[str]) -> int:
+    """`gtp eval RUN …`."""
+    import tyro
+
+    if not argv or argv[0].startswith("-"):
+        tyro.cli(Eval, prog="gtp eval RUN", args=["--help"])
+    from rich.console import Console
+
+    from gtp import logs, policy
+    from gtp import run as runs
+    from gtp.tables import evaluation_table, offline_table
+    from gtp.types import Acting
+
+    folder = Path(argv[0])
+    options = tyro.cli(Eval, prog="gtp eval RUN", args=argv[1:])
+    if options.episodes < 1 or options.workers < 0:
+        raise UserError("--episodes must be 1 or more, --workers 0 or more")
+    if options.fqe and not options.offline:
+        raise UserError("--fqe goes with --offline")
+    pi = policy.load(folder)
+    ways = runs.ways_to_act(pi.rules)
+    if options.act is not None or options.candidates is not None:
+        rule = options.act or ("softmax" if "softmax" in pi.rules else "single")
+        ways = [Acting(rule, options.candidates or (1 if rule == "single" else 50))]
+    ways = [
+        policy.check_acting(
+            w._replace(sampling_steps=options.sampling_steps, weights=options.weights), pi.rules
+        )
+        for w in ways
+    ]
+    rows = _offline(folder, options.fqe, ways) if options.offline else _episodes(folder, pi, options, ways)
+    if options.save:
+        logs.append(folder / ("offline.csv" if options.offline else "eval.csv"), rows)
+    if options.json:
+        print(json.dumps(rows, indent=2))
+    else:
+        Console().print(offline_table(rows) if options.offline else evaluation_table(rows))
+    return 0
+
+
+def _offline(folder: Path, fqe_steps: int, ways: list[Any]) -> list[dict[str, Any]]:
+    """Offline scores of a run's newest checkpoint."""
+    from rich.console import Console
+
+    from gtp import run as runs
+    from gtp.progress import bar
+
+    if fqe_steps < 0:
+        raise UserError(f"--fqe must be 0 or more, not {fqe_steps}")
+    run, state, alive = runs.resume(folder)
+    if state is None or alive is None:
+        raise UserError(f"{folder} has no checkpoint yet")
+    if not fqe_steps:
+        return runs.offline_scores(run, state, alive, ways=ways)
+    with bar(Console(stderr=True), "fitted Q evaluation", fqe_steps) as move:
+        return runs.offline_scores(run, state, alive, fqe_steps, ways, lambda step: move(step, {}, alive))
+
+
+def _episodes(folder: Path, pi: Any, options: Eval, ways: list[Any]) -> list[dict[str, Any]]:
+    """Episodes of a run's policy."""
+    from gtp import run as runs
+    from gtp.evaluate import Stage
+
+    env = options.env or pi.about["env"]
+    if not env:
+        raise UserError(
+            f"{folder} was trained on data without an environment; name one with --env, or score it --offline"
+        )
+    members = len(pi.about["members"])
+    stack = pi.about.get("frame_stack", 1)
+    with Stage(env, members, options.episodes, options.workers, stack) as where:
+        return runs.score(pi, where, list(range(members)), ways)
