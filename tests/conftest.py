@@ -1,18 +1,23 @@
 """All tests share one cache of compiled programs on disk, and none keeps another file's in memory."""
 
+import atexit
 import os
+import shutil
 import tempfile
 
 import pytest
 
 # Both workers of pytest-xdist and the processes that tests start read these from the environment.
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", tempfile.mkdtemp(prefix="gtp-tests-"))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "1")
-# So programs compile in a third of the time, and small networks run as fast as ever. The emitters of fused
-# loops are among XLA's "extra options", which every version reads and those without them ignore.
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = made_here = tempfile.mkdtemp(prefix="gtp-tests-")
+    atexit.register(shutil.rmtree, made_here, ignore_errors=True)
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+# Most programs of tests run once or twice, and compiling them is what takes the time: so it takes a third of
+# what the next level takes. Loops of thousands of updates ask for that one (`probe.LOOP`). The emitters of
+# fused loops are among XLA's "extra options", which every version reads and those without them ignore.
 os.environ.setdefault(
     "XLA_FLAGS",
-    "--xla_backend_optimization_level=1 --xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters",
+    "--xla_backend_optimization_level=0 --xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters",
 )
 
 

@@ -23,11 +23,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gtp import training
 from gtp.types import Acting, Transition
 
 STEPS, RADIUS, WIDTH, REWARD = 3, 0.6, 0.5, 10.0
 GOOD, NOISE = 0.25, 0.05
+LOOP = {"xla_backend_optimization_level": 1}
+"""Compiler options for thousands of updates or actions; other programs are not worth it (`conftest`)."""
 CORNERS = 0.6 * np.array([(-1, -1), (-1, 1), (1, -1), (1, 1)], np.float32)
 
 
@@ -79,7 +80,7 @@ def four_modes(rows=4000, seed=0):
 def train(agent, data, updates, seed=0, batch=256):
     """The parameters after so many updates, in one compiled scan."""
 
-    @jax.jit
+    @functools.partial(jax.jit, compiler_options=LOOP)
     def run(state, key):
         def step(state, _):
             key_rows, key_update = jax.random.split(jax.random.fold_in(key, state.step + 1))
@@ -88,16 +89,14 @@ def train(agent, data, updates, seed=0, batch=256):
 
         return jax.lax.scan(step, state, None, updates)[0].params
 
-    # What runs once is not worth optimising; a loop is.
-    init = jax.jit(agent.init, compiler_options=training.ONCE_OPTIONS)
     key = jax.random.key(seed)
-    return run(init(jax.random.fold_in(key, 0), data), key)
+    return run(jax.jit(agent.init)(jax.random.fold_in(key, 0), data), key)
 
 
 def share_of_optimal_return(agent, params, acting=None):
     """The policy's expected return in the chain over the best there is."""
     acting, x = acting or Acting(), np.linspace(-0.995, 0.995, 400)
-    act = jax.jit(lambda obs, key: agent.act(params, obs, key, acting))
+    act = jax.jit(lambda obs, key: agent.act(params, obs, key, acting), compiler_options=LOOP)
     steps = [(obs, act(obs, jax.random.key(k))) for k, obs in ((k, observe(x, k)) for k in range(STEPS))]
     return float(np.prod([np.mean(survival(obs, action)) for obs, action in steps]))
 
@@ -105,7 +104,7 @@ def share_of_optimal_return(agent, params, acting=None):
 def near_each_mode(agent, params, acting=None, samples=2000, radius=0.2):
     """The share of the policy's actions that lie at each of the four corners; about (¼, ¼, ¼, ¼) is right."""
     acting = acting or Acting()
-    act = jax.jit(lambda obs, key: agent.act(params, obs, key, acting))
+    act = jax.jit(lambda obs, key: agent.act(params, obs, key, acting), compiler_options=LOOP)
     actions = np.asarray(act(jnp.zeros((samples, 1)), jax.random.key(9)))
     gap = np.linalg.norm(actions[:, None] - CORNERS, axis=-1)
     return np.mean(gap < radius, axis=0)

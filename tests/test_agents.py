@@ -43,8 +43,6 @@ def one_process(name, *case):
 
 
 each_agent = pytest.mark.parametrize("name", [one_process(name) for name in AGENTS])
-quick_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
-"""Programs that run twice are not worth optimising: this halves the time they take."""
 
 
 def batch(seed=0):
@@ -62,14 +60,13 @@ def config(name, **changes):
     return made
 
 
-def run(agent, key, state=None):
-    """Two updates from scratch, or from a given state: final state and last metrics."""
+def run(agent, key, state):
+    """Two updates: final state and last metrics."""
     data = batch()
 
     def step(state, _):
         return agent.update(state, data, jax.random.fold_in(key, state.step))
 
-    state = agent.init(key, data) if state is None else state
     state, metrics = jax.lax.scan(step, state, None, 2)
     return state, {name: values[-1] for name, values in metrics.items()}
 
@@ -77,13 +74,20 @@ def run(agent, key, state=None):
 @functools.cache
 def compiled(name):
     """The default agent's run, compiled once for all tests: key -> state, metrics."""
-    return quick_jit(lambda key: run(AGENTS[name].make(config(name), STEPS), key))
+    agent = AGENTS[name].make(config(name), STEPS)
+    updates = jax.jit(lambda key, state: run(agent, key, state))
+    return lambda key: updates(key, init(name)(key, batch()))
+
+
+@functools.cache
+def init(name, **changes):
+    """A compiled `init`: without jit its random numbers alone cost half a minute of tiny compilations."""
+    return jax.jit(AGENTS[name].make(config(name, **changes), STEPS).init)
 
 
 @functools.cache
 def first_state(name, **changes):
-    """A compiled `init`: without jit its random numbers alone cost half a minute of tiny compilations."""
-    return quick_jit(AGENTS[name].make(config(name, **changes), STEPS).init)(jax.random.key(0), batch())
+    return init(name, **changes)(jax.random.key(0), batch())
 
 
 @functools.cache
@@ -200,8 +204,12 @@ def test_seeds_and_swept_numbers_side_by_side_are_what_each_is_alone(name):
     swept = {n: jnp.array([getattr(base, n)] * 2 + [changed[n]]) for n in names}
     keys = [jax.random.key(seed) for seed in (0, 3, 0)]
     make = lambda values: AGENTS[name].make(dataclasses.replace(base, **values), STEPS)  # noqa: E731
-    member = lambda key, values: run(make(values), key)  # noqa: E731
-    states, metrics = quick_jit(jax.vmap(member))(jnp.stack(keys), swept)
+
+    def member(key, values):
+        agent = make(values)
+        return run(agent, key, agent.init(key, batch()))
+
+    states, metrics = jax.jit(jax.vmap(member))(jnp.stack(keys), swept)
     together = [jax.tree.map(lambda x, i=i: x[i], states.params) for i in range(3)]
     for i in (0, 1):
         alone, alone_metrics = compiled(name)(keys[i])
@@ -219,7 +227,7 @@ def test_a_whole_run_is_one_compilation(name):
     agent = AGENTS[name].make(config(name), STEPS)
     data = batch()
 
-    @quick_jit
+    @jax.jit
     def chunk(state):
         def step(state, _):
             return agent.update(state, data, jax.random.fold_in(jax.random.key(0), state.step))
@@ -287,6 +295,7 @@ def test_the_table_of_switches_is_complete():
     }  # fmt: skip
 
 
+@pytest.mark.xdist_group("gtp")
 def test_eta_zero_weighs_every_sample_the_same():
     _, metrics = without_jit("gtp", eta=0.0)
     assert float(metrics["weight_ess"]) == pytest.approx(ROWS, rel=1e-5)

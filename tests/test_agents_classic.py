@@ -34,6 +34,12 @@ AGENTS = {
 actor starts near 0, takes a step of it at every update."""
 
 
+def one_process(names):
+    """All tests of an agent run in one process, which trains it once."""
+    each = [pytest.param(name, marks=pytest.mark.xdist_group(f"chain {name}")) for name in names]
+    return pytest.mark.parametrize("name", each)
+
+
 @functools.cache
 def trained(name):
     module = agents.get(name)
@@ -41,7 +47,7 @@ def trained(name):
     return agent, probe.train(agent, probe.chain(), UPDATES, batch=128)
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@one_process(AGENTS)
 def test_mixed_data_suffice_for_the_optimal_return(name):
     assert probe.share_of_optimal_return(*trained(name)) >= 0.95
 
@@ -72,7 +78,7 @@ VALUE_OF_NEXT = {
 """What an agent's backup makes of the values of the data's actions in s'."""
 
 
-@pytest.mark.parametrize("name", VALUE_OF_NEXT)
+@one_process(VALUE_OF_NEXT)
 def test_the_critic_is_the_one_its_backup_defines(name):
     """Q(x, k, a) = c_k·p(a) with c₂ = R, and c_(k−1) is γ times the value of the data's c_k·p(a)."""
     data = probe.chain()
@@ -107,7 +113,7 @@ def test_a_delayed_actor_moves_at_every_second_update():
     module = agents.get("td3_bc")
     agent = module.make(module.Config(hidden=(8,)), 4)
     data = jax.tree.map(lambda x: x[:32], probe.chain())
-    state, moves = agent.init(jax.random.key(0), data), []
+    state, moves = jax.jit(agent.init)(jax.random.key(0), data), []
     update = jax.jit(agent.update)
     for step in range(4):
         after, _ = update(state, data, jax.random.key(step))

@@ -34,7 +34,7 @@ def close(a, b):
 @pytest.mark.parametrize("name", AGENTS)
 def test_the_two_parts_together_are_the_update(name):
     agent, batch, key = AGENTS[name], transitions(16), jax.random.key(3)
-    state = agent.init(key, transitions())._replace(step=jnp.int32(7))
+    state = jax.jit(agent.init)(key, transitions())._replace(step=jnp.int32(7))
     parts = split(agent.update, state, batch, key)
     got = jax.jit(lambda: parts.now(state, parts.ahead(state, state.step, batch, key)))()
     close(got, jax.jit(agent.update)(state, batch, key))
@@ -42,7 +42,7 @@ def test_the_two_parts_together_are_the_update(name):
 
 def test_random_numbers_and_what_hangs_on_them_alone_leave_the_update():
     agent, batch, key = AGENTS["gtp"], transitions(16), jax.random.key(0)
-    state = agent.init(key, transitions())
+    state = jax.jit(agent.init)(key, transitions())
     parts = split(agent.update, state, batch, key)
     prepared = jax.eval_shape(parts.ahead, state, state.step, batch, key)
     later = str(jax.make_jaxpr(parts.now)(state, prepared))
@@ -81,7 +81,7 @@ def test_the_loop_is_update_after_update(name):
     )
     agent, key, seen = make(config, 12), jax.random.key(5), []
     update = jax.jit(agent.update)
-    state = agent.init(jax.random.fold_in(key, 0), data)
+    state = jax.jit(agent.init)(jax.random.fold_in(key, 0), data)
     for step in range(12):
         key_index, key_update = jax.random.split(jax.random.fold_in(key, step + 1))
         index = jax.random.randint(key_index, (16,), 0, 64)

@@ -36,7 +36,7 @@ def own_arrays(path: Path, **changes) -> Path:
     return path
 
 
-COMMON = ["train", "gtp", "--data", "toy:multigoal", "--steps", "1800", "--log-every", "20"]
+COMMON = ["train", "gtp", "--data", "toy:multigoal", "--steps", "600", "--log-every", "20"]
 COMMON += ["--batch-size", "32", "--eval-episodes", "0", "--seeds", "2", *SMALL]
 
 
@@ -48,8 +48,9 @@ def whole(tmp_path_factory):
     return out
 
 
+@pytest.mark.xdist_group("whole")
 @pytest.mark.parametrize(
-    ("how", "save_every", "sign"), [("SIGKILL", "40", "checkpoints"), ("SIGTERM", "1800", "metrics.csv")]
+    ("how", "save_every", "sign"), [("SIGKILL", "40", "checkpoints"), ("SIGTERM", "600", "metrics.csv")]
 )
 def test_a_stopped_run_goes_on_to_the_uninterrupted_parameters(tmp_path, whole, how, save_every, sign):
     out = tmp_path / "stopped"
@@ -66,7 +67,7 @@ def test_a_stopped_run_goes_on_to_the_uninterrupted_parameters(tmp_path, whole, 
         last = logs.read(out / "metrics.csv")[-1]["step"]
         assert [int(folder.name) for folder in (out / "checkpoints").iterdir()] == [int(last)]
     assert cli.main(["train", "gtp", "--resume", str(out)]) == 0
-    got, want = (load_file(x / "checkpoints" / "000001800" / "arrays.safetensors") for x in (out, whole))
+    got, want = (load_file(x / "checkpoints" / "000000600" / "arrays.safetensors") for x in (out, whole))
     assert got.keys() == want.keys()
     assert all(np.array_equal(got[name], want[name]) for name in want)
     assert (out / "metrics.csv").read_text() == (whole / "metrics.csv").read_text()

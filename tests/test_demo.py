@@ -51,7 +51,7 @@ def test_generative_trajectories_end_in_what_the_policy_does():
     import jax
 
     agent = demo.gtp.make(demo.GTP, 10)
-    params = agent.init(jax.random.key(0), toy.load("multigoal").transitions).params
+    params = jax.jit(agent.init)(jax.random.key(0), toy.load("multigoal").transitions).params
     ways, levels = demo.generative_trajectories(params, demo.GTP, steps=5, samples=7)
     assert ways.shape == (6, 7, 2)
     assert levels[0] == np.float32(demo.GTP.t_max)

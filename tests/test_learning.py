@@ -15,12 +15,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gtp import flow, training
+import probe
+from gtp import flow
 from gtp.agents import gtp
 from gtp.noise import sampling_grid
 from gtp.types import Transition
 
 ROWS, BATCH, SEED = 20_000, 256, 0
+one_program = pytest.mark.xdist_group("learning")
+"""Tests that train with the same settings run in one process, which compiles them once."""
 
 
 def actions(kind):
@@ -56,7 +59,7 @@ def programs(updates, **changes):
 
         return jax.lax.scan(step, state, None, updates)[0].params.actor
 
-    return jax.jit(agent.init, compiler_options=training.ONCE_OPTIONS), jax.jit(run)
+    return jax.jit(agent.init), jax.jit(run, compiler_options=probe.LOOP)
 
 
 @functools.cache
@@ -76,6 +79,7 @@ def near_a_mode(samples):
     return np.mean(np.abs(np.abs(samples) - 1) < 0.1)
 
 
+@one_program
 def test_gaussian_data_keep_their_spread_in_one_jump():
     samples = trained("gaussian", 4000)[1]
     assert samples.std() / 0.5 == pytest.approx(1, abs=0.08)
@@ -87,6 +91,7 @@ def test_a_uniform_u_shrinks_gaussian_data():
     assert 0.2 < trained("gaussian", 1500, u_rule="uniform")[1].std() / 0.5 < 0.6
 
 
+@one_program
 def test_two_modes_stay_apart():
     samples = trained("two modes", 4000)
     assert near_a_mode(samples[2]) >= 0.80

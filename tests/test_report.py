@@ -19,6 +19,9 @@ from gtp import run as runs
 from gtp.agents import gtp as gtp_agent
 from gtp.errors import UserError
 
+# One process plays and reports the run that most of these tests look at.
+pytestmark = pytest.mark.xdist_group("report")
+
 RESULTS = Path(__file__).parents[1] / "results" / "hopper-medium-200k"
 ROW = {
     "agent": "gtp", "data": "d4rl:hopper-medium-v2", "env": "gtp/Hopper-d4rl-v2", "physics": "d4rl",

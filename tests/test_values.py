@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import probe
 from gtp import values
 from gtp.agents import gtp
 from gtp.types import Transition
@@ -146,7 +147,7 @@ def learn_q(data, updates):
         return values.smallest(state.params.critic(data.obs, data.action))
 
     stacked = jax.tree.map(lambda *x: jnp.stack(x), *data)
-    return np.asarray(jax.jit(jax.vmap(run))(stacked))
+    return np.asarray(jax.jit(jax.vmap(run), compiler_options=probe.LOOP)(stacked))
 
 
 def test_probe_datasets_with_known_q():
