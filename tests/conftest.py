@@ -12,13 +12,25 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = made_here = tempfile.mkdtemp(prefix="gtp-tests-")
     atexit.register(shutil.rmtree, made_here, ignore_errors=True)
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-# Most programs of tests run once or twice, and compiling them is what takes the time: so it takes a third of
-# what the next level takes. Loops of thousands of updates ask for that one (`probe.LOOP`). The emitters of
-# fused loops are among XLA's "extra options", which every version reads and those without them ignore.
+# Most programs of tests run once or twice, and compiling them is what takes the time: unoptimised it takes a
+# third of what even the next level takes, which is for what runs for long (`optimised`, `probe.LOOP`).
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+# The emitters of fused loops are among XLA's "extra options", which every version reads and those without
+# them ignore.
 os.environ.setdefault(
     "XLA_FLAGS",
-    "--xla_backend_optimization_level=0 --xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters",
+    "--xla_backend_optimization_level=1 --xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters",
 )
+
+
+@pytest.fixture
+def optimised():
+    """What this test compiles runs for long enough to be worth optimising."""
+    import jax
+
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
 
 
 @pytest.fixture(scope="module", autouse=True)

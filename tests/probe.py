@@ -27,7 +27,7 @@ from gtp.types import Acting, Transition
 
 STEPS, RADIUS, WIDTH, REWARD = 3, 0.6, 0.5, 10.0
 GOOD, NOISE = 0.25, 0.05
-LOOP = {"xla_backend_optimization_level": 1}
+LOOP = {"xla_backend_optimization_level": 1, "xla_llvm_disable_expensive_passes": False}
 """Compiler options for thousands of updates or actions; other programs are not worth it (`conftest`)."""
 CORNERS = 0.6 * np.array([(-1, -1), (-1, 1), (1, -1), (1, 1)], np.float32)
 

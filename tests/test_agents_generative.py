@@ -24,19 +24,19 @@ def trained(name, settings, data, updates, batch=BATCH):
     return agent, probe.train(agent, data, updates, batch=batch)
 
 
-FULL, BRIEF = (MODE_UPDATES, BATCH), (1600, 64)
+FULL, HALF, BRIEF = (MODE_UPDATES, BATCH), (MODE_UPDATES, 128), (1600, 64)
 DIFFUSION = QUICK | {"actor_lr": 1e-2, "sampling_steps": 10}
 # Without values where there is a choice; updates and batch; the share of samples within 0.2 of a mode, of
 # which one Gaussian has .08. QGPO is guided by the energy it learns, and all actions are worth the same.
 MODES = {
     "flow_bc": ({"hidden": (64, 64), "actor_lr": 3e-3}, FULL, 0.65),
-    "ifql": ({"hidden": (64, 64), "lr": 3e-3}, FULL, 0.65),
+    "ifql": ({"hidden": (64, 64), "lr": 3e-3}, HALF, 0.65),
     "diffusion_ql": (DIFFUSION | AT_ONCE | {"q_weight": 0.0}, BRIEF, 0.35),
     "idql": (DIFFUSION | {"actor_hidden": (64, 64)}, BRIEF, 0.35),
     "qgpo": (DIFFUSION | FOLLOW | {"support": 2}, BRIEF, 0.35),
     "consistency_ac": (
         QUICK | AT_ONCE | {"q_weight": 0.0, "t_max": 2.5, "levels_end": 40, "levels_period": MODE_UPDATES},
-        FULL,
+        HALF,
         0.45,
     ),
     "shortcut": (
@@ -44,7 +44,7 @@ MODES = {
         FULL,
         0.6,
     ),
-    "meanflow": (QUICK | FOLLOW | {"eta": 0.0, "sampling_steps": 2, "baseline_samples": 1}, FULL, 0.8),
+    "meanflow": (QUICK | FOLLOW | {"eta": 0.0, "sampling_steps": 2, "baseline_samples": 1}, HALF, 0.8),
     "fql": (ALL | {"lr": 3e-3, "alpha": 30.0, "flow_steps": 5}, FULL, 0.5),
 }
 
@@ -72,7 +72,7 @@ CHAIN = {
     "meanflow": (QUICK | FOLLOW | {"eta": 3.0}, CHOOSE),
     "qgpo": (QUICK | FOLLOW | {"sampling_steps": 5, "support": 4}, CHOOSE),
 }
-CHAIN_BATCH = {"qgpo": 128}
+CHAIN_BATCH = {"qgpo": 128, "idql": 128}
 """Smaller where an update is dearest and it makes no difference."""
 
 

@@ -23,15 +23,16 @@ def blocks(page: str, section: str = "") -> list[tuple[str, str]]:
 
 
 def follow(page: str, section: str = "") -> None:
-    """Do what a page says, from top to bottom; of a thousand updates a hundred are enough to see it work."""
+    """Do what a page says, from top to bottom; of a thousand updates twenty are enough to see it work."""
     for language, code in blocks(page, section):
         if language == "python":
             exec(compile(code, page, "exec"), {})
         else:
-            for line in code.replace("--steps 1000 ", "--steps 100 ").strip().splitlines():
+            for line in code.replace("--steps 1000 ", "--steps 20 ").strip().splitlines():
                 assert cli.main(shlex.split(line, comments=True)[1:]) == 0, line
 
 
+@pytest.mark.usefixtures("optimised")
 def test_the_60_second_example_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     follow("README.md", "Your own data, in 60 seconds")
@@ -40,6 +41,7 @@ def test_the_60_second_example_runs(tmp_path, monkeypatch, capsys):
     assert -15 < numbers[0] < 15
 
 
+@pytest.mark.usefixtures("optimised")
 def test_the_page_on_your_own_data_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     follow("docs/own-data.md")
