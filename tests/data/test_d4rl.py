@@ -7,6 +7,7 @@ from data_helpers import SLICES, every_slice, genuine, needs_slices
 
 from gtp.data import catalogue, d4rl, load, read_log
 from gtp.data.dataset import Rows, qlearning, transitions
+from gtp.data.inspect import summary
 
 
 def literal_qlearning_dataset(observations, actions, rewards, terminals, timeouts):
@@ -71,6 +72,20 @@ def test_antmaze_v0_lacks_a_timeout_at_the_end_of_its_first_episode():
         # The umaze slice has its time-out where the episode ends.
         "antmaze-umaze-v0": [],
     }
+
+
+@needs_slices
+def test_an_ant_walks_on_after_its_goal():
+    """Rows at the goal are terminals one after the other and no ends (the log stops in the last one)."""
+    log = read_log(f"d4rl:{genuine('antmaze-medium-diverse-v0')}")
+    at_goal = np.flatnonzero(log.rows.terminals)
+    assert len(at_goal) == 3
+    assert not log.ends[at_goal].any()
+    assert (log.pair(log.rows).bootstrap[at_goal[:-1]] == 0).all()
+    facts = summary(log)
+    assert facts["episodes"] == 1
+    assert facts["return"]["max"] == 3
+    assert not [doubt for doubt in facts["suspicions"] if "terminal" in doubt]
 
 
 @needs_slices

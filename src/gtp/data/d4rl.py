@@ -57,9 +57,12 @@ def read(path: Path, name: str) -> Log:
     if "timeouts" not in arrays and facts.limit:
         rows = rows._replace(timeouts=limit_timeouts(rows.terminals, facts.limit))
         notes.append(f"The file has no time-outs; episodes are cut after {facts.limit} steps, as D4RL does.")
+    ends = rows.terminals | rows.timeouts
     if facts.jumps:
-        lost = jumps(rows)
+        far = jumps(rows)
+        lost = far & ~ends
         rows = rows._replace(timeouts=rows.timeouts | lost)
+        ends = rows.timeouts | far  # A walk goes on after its goal is reached, terminal after terminal.
         if lost.any():
             notes.append(f"Ends of episodes without a time-out, found by a jump in position: {lost.sum():,}.")
     ones = np.ones(rows.actions.shape[1], np.float32)
@@ -67,7 +70,7 @@ def read(path: Path, name: str) -> Log:
     return Log(
         rows,
         qlearning,
-        rows.terminals | rows.timeouts,
+        ends,
         -ones,
         ones,
         metadata.get("env", facts.env),
@@ -77,10 +80,9 @@ def read(path: Path, name: str) -> Log:
 
 
 def jumps(rows: Rows) -> np.ndarray:
-    """True in each row that is not marked as an end, though the position in the next row is out of reach."""
+    """True in each row after which the ant is where it cannot have walked."""
     moved = np.linalg.norm(np.diff(rows.observations[:, :2], axis=0), axis=1)
-    ends = rows.terminals | rows.timeouts
-    return np.append(moved > JUMP, False) & ~ends
+    return np.append(moved > JUMP, False)
 
 
 def limit_timeouts(terminals: np.ndarray, limit: int) -> np.ndarray:
