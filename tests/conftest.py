@@ -28,9 +28,10 @@ def optimised():
     """What this test compiles runs for long enough to be worth optimising."""
     import jax
 
+    before = jax.config.jax_disable_most_optimizations
     jax.config.update("jax_disable_most_optimizations", False)
     yield
-    jax.config.update("jax_disable_most_optimizations", True)
+    jax.config.update("jax_disable_most_optimizations", before)
 
 
 @pytest.fixture(scope="module", autouse=True)

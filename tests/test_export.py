@@ -221,6 +221,12 @@ FUNCTIONS = {
         nn.centred_and_scaled(x[:, None] * jnp.arange(3.0)[:, None]).sum(1)
         + nn.centred_and_scaled(jnp.stack([x, x**2], 1).swapaxes(1, 2)).swapaxes(1, 2)[:, 0]
     ),
+    "a layer norm and its middle": lambda x: (
+        (c := x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt((c**2).mean(-1, keepdims=True) + 1e-5) + c
+    ),
+    "not quite a layer norm": lambda x: (
+        (c := x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt((c**4).mean(-1, keepdims=True) + 1e-5)
+    ),
     "softmax": lambda x: jax.nn.softmax(3 * x, -1) - jax.nn.logsumexp(x, -1, keepdims=True),
     "a level for each row": lambda x: x @ jnp.ones((4, 4)) * jnp.sin(jnp.full((x.shape[0], 1), 0.3)),
     "pieces": lambda x: jnp.concatenate([x[:, 1:], x[:, :1] * 2, jnp.split(x, 2, -1)[1]], -1)[:, ::2],

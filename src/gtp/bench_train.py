@@ -114,8 +114,8 @@ def configs(name: str, options: Bench) -> Iterator[tuple[Any, int | str]]:
     """The agent's configurations to measure, with the K each has."""
     given = agents.get(name).Config()
     fields = {f.name for f in dataclasses.fields(given)}
-    size = {name: getattr(options, name) for name in ("baseline_samples", "critic_layer_norm")}
-    given = dataclasses.replace(given, **{name: value for name, value in size.items() if name in fields})
+    size = fields & {"baseline_samples", "critic_layer_norm"}
+    given = dataclasses.replace(given, **{field: getattr(options, field) for field in size})
     if "sampling_steps" not in fields:
         yield given, ""
         return

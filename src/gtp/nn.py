@@ -144,7 +144,11 @@ def standardise(norm: eqx.nn.LayerNorm, x: Array) -> Array:
     return centred_and_scaled(x, norm.eps) * norm.weight + norm.bias
 
 
-def centred_and_scaled(x: Array, eps: float = 1e-5) -> Array:
+LAYER_NORM_EPSILON = 1e-5
+"""Equinox's; what keeps a variance of 0 from being divided by."""
+
+
+def centred_and_scaled(x: Array, eps: float = LAYER_NORM_EPSILON) -> Array:
     """The last axis of x with mean 0 and variance 1; export to ONNX knows it by its equations."""
     centred = x - jnp.mean(x, axis=-1, keepdims=True)
     return centred * jax.lax.rsqrt(jnp.mean(centred**2, axis=-1, keepdims=True) + eps)

@@ -123,7 +123,7 @@ class Config:
     """Share of both learning rates that is left at the end of the run, falling along half a cosine; 1 keeps
     them as they are."""
     critic_layer_norm: bool = True
-    """Standardise the critic's hidden layers, as ReBRAC and FQL do; without it η = 5 fails on walker2d."""
+    """Standardise the critic's hidden layers, as ReBRAC and FQL do."""
     critic_target_rate: Fraction = 0.005
     """Rate of the critic's moving average φ⁻."""
     actor_target_rate: Fraction = 0.05

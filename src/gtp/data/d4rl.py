@@ -48,7 +48,8 @@ def read(path: Path, name: str) -> Log:
     """The log of one file, by the rule of D4RL's `qlearning_dataset`.
 
     AntMaze's time-outs do not stand where its episodes end (D4RL issue 77): a transition that jumps across
-    the maze gets the time-out it lacks. The time-outs in the file stay, as D4RL leaves them.
+    the maze gets the time-out it lacks. The time-outs in the file stay, as D4RL leaves them. Its terminals
+    are no ends of episodes either: a walk goes on at the goal, one terminal row after the other.
     """
     arrays = own.sound_arrays(path)
     rows = own.to_rows(arrays)

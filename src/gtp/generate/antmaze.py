@@ -56,8 +56,8 @@ def evaluation_goal(name: str, seed: int) -> np.ndarray:
 def draw_errand(rng: np.random.Generator, cell: Cell) -> np.ndarray:
     """Where to send the ant in a cell.
 
-    Goals in the genuine files lie up to 2.6 m beyond the cell's centre, at times in a wall, where goals of an
-    evaluation lie within 1.5 m. Two uniform draws, of 1 m and of 2 m, spread them alike.
+    Goals in the genuine files lie up to 2.6 m off the cell's centre along an axis, at times in a wall, where
+    goals of an evaluation lie within 1.5 m. The sum of two uniform draws is fitted to the 11 we have.
     """
     return centre(cell) + rng.uniform(0, 1, 2) + rng.uniform(0, 2, 2)
 

@@ -42,7 +42,7 @@ def to_onnx(
     values: dict[Any, Value] = {variable: fixed(value) for variable, value in graph.constants.items()}
     for variable, name in zip(graph.inputs, inputs, strict=True):
         values[variable] = plain(Tensor(name, strip(shape_of(variable))))
-    operations = recognise(KNOWN, graph.equations)
+    operations = recognise(KNOWN, graph)
     uses = Counter(a for op in operations for a in op.inputs if not isinstance(a, Literal))
     uses.update(graph.outputs)
     for op in operations:

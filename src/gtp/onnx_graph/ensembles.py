@@ -19,7 +19,7 @@ ELEMENTWISE = {
     *functions.BINARY,
     *(sums.RULES.keys() - {"dot_general"}),
 }
-"""Which mean for each member what they mean for the stack; layer norm too, along another axis."""
+"""Which mean for each member what they mean for the stack; layer norm too, whose axis is never theirs."""
 
 
 def each(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
+from gtp import nn
 from gtp.errors import UserError
 from gtp.onnx_graph.sums import add, scale, sub
 from gtp.onnx_graph.values import ONE, Shape, Stacked, Sum, fixed, is_fixed, plain
@@ -83,9 +84,8 @@ def layer_norm(writer: Writer, params: Any, values: Any, shapes: Any, target: Sh
     x = writer.tensor(values[0])
     if x.shape[-1:] != target[-1:]:
         x = writer.full(plain(x), (*x.shape[:-1], target[-1]))
-    return plain(
-        writer.emit("LayerNormalization", [x, writer.store(np.ones(target[-1]))], x.shape, epsilon=1e-5)
-    )
+    ones = writer.store(np.ones(target[-1]))
+    return plain(writer.emit("LayerNormalization", [x, ones], x.shape, epsilon=nn.LAYER_NORM_EPSILON))
 
 
 def integer_pow(writer: Writer, params: Any, values: Any, shapes: Any, target: Shape) -> Sum:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -22,29 +23,40 @@ class Operation(NamedTuple):
     params: dict[str, Any]
 
 
-def recognise(functions: Mapping[str, Callable[..., Any]], equations: list[Any]) -> list[Operation]:
-    """The equations as operations, those of a function of one value wherever they stand in a row as one."""
+def recognise(functions: Mapping[str, Callable[..., Any]], graph: graphs.Graph) -> list[Operation]:
+    """A graph's operations; equations of a function of one value that stand in a row are one."""
+    uses = _uses(graph.equations) + Counter(graph.outputs)
     found, i = [], 0
-    while i < len(equations):
-        operation, count = _known(functions, equations, i) or (_as_it_is(equations[i]), 1)
+    while i < len(graph.equations):
+        operation, count = _known(functions, graph.equations[i:], uses) or (_as_it_is(graph.equations[i]), 1)
         found.append(operation)
         i += count
     return found
 
 
 def _known(
-    functions: Mapping[str, Callable[..., Any]], equations: list[Any], i: int
+    functions: Mapping[str, Callable[..., Any]], equations: list[Any], uses: Counter
 ) -> tuple[Operation, int] | None:
-    """The function whose equations begin at place i, and how many they are."""
-    shape = equations[i].invars[0].aval.shape if equations[i].invars else ()
+    """The function that the equations begin with, and how many are its own."""
+    shape = equations[0].invars[0].aval.shape if equations[0].invars else ()
     size = shape[-1] if shape and isinstance(shape[-1], int) else 1
     for name, function in functions.items():
         pattern = _pattern(function, size)
-        window = equations[i : i + len(pattern.equations)]
+        window = equations[: len(pattern.equations)]
         match = _match(pattern, window)
-        if match is not None:
+        if match is not None and _keeps_to_itself(window, uses):
             return Operation(name, [match], window[-1].outvars, {}), len(window)
     return None
+
+
+def _keeps_to_itself(window: list[Any], uses: Counter) -> bool:
+    """Whether nobody else needs what the equations compute on the way to their result."""
+    inside = _uses(window)
+    return all(uses[variable] == inside[variable] for eqn in window[:-1] for variable in eqn.outvars)
+
+
+def _uses(equations: list[Any]) -> Counter:
+    return Counter(a for eqn in equations for a in eqn.invars if not isinstance(a, Literal))
 
 
 @functools.cache
@@ -66,7 +78,7 @@ def _match(pattern: graphs.Graph, window: list[Any]) -> Any:
         return None
     seen: dict[Any, Any] = {}
     for ours, theirs in zip(pattern.equations, window, strict=True):
-        if ours.primitive is not theirs.primitive or _axes(ours) != _axes(theirs):
+        if ours.primitive is not theirs.primitive or _settings(ours) != _settings(theirs):
             return None
         for a, b in zip((*ours.invars, *ours.outvars), (*theirs.invars, *theirs.outvars), strict=True):
             if isinstance(a, Literal) or isinstance(b, Literal):
@@ -77,6 +89,7 @@ def _match(pattern: graphs.Graph, window: list[Any]) -> Any:
     return seen[pattern.inputs[0]]
 
 
-def _axes(eqn: Any) -> list[int]:
-    """The axes of a reduction, counted from the last."""
-    return [axis - len(eqn.invars[0].aval.shape) for axis in eqn.params.get("axes", ())]
+def _settings(eqn: Any) -> tuple[Any, list[int]]:
+    """What does not depend on the shape: a power, and the axes of a reduction counted from the last."""
+    axes = [axis - len(eqn.invars[0].aval.shape) for axis in eqn.params.get("axes", ())]
+    return eqn.params.get("y"), axes
