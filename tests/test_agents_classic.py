@@ -15,7 +15,7 @@ import pytest
 import probe
 from gtp import agents, optim, values
 from gtp.agents import onestep
-from gtp.nn import Gaussian, GaussianNetwork, TanhGaussian
+from gtp.gaussian import Gaussian, GaussianNetwork, TanhGaussian
 from gtp.types import Acting, Transition
 
 UPDATES, DISCOUNT = 1200, 0.95

@@ -37,6 +37,7 @@ GROUND = {
     "gtp.types",
     "gtp.errors",
     "gtp.config",
+    "gtp.gaussian",
     "gtp.nn",
     "gtp.starts",
     "gtp.noise",

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gtp.gaussian import Gaussian
 from gtp.nn import (
     MLP,
     Ensemble,
     FlowNetwork,
-    Gaussian,
     Normaliser,
     TimeEmbedding,
     linear,

@@ -11,7 +11,8 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 
-from gtp.nn import Ensemble, Gaussian, GaussianNetwork
+from gtp.gaussian import Gaussian, GaussianNetwork
+from gtp.nn import Ensemble
 from gtp.optim import Optimiser, descend
 from gtp.types import Acting, Array, Metrics, Transition
 

@@ -25,7 +25,8 @@ import jax.numpy as jnp
 from gtp import values
 from gtp.actor_critic import OptState
 from gtp.config import Fraction, Positive
-from gtp.nn import Ensemble, GaussianNetwork, Normaliser
+from gtp.gaussian import GaussianNetwork
+from gtp.nn import Ensemble, Normaliser
 from gtp.optim import adam, polyak
 from gtp.types import Acting, Agent, Array, Metrics, State, Transition
 

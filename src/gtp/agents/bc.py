@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from gtp.config import NonNegative, Positive
-from gtp.nn import GaussianNetwork, Normaliser
+from gtp.gaussian import GaussianNetwork
+from gtp.nn import Normaliser
 from gtp.optim import adam, descend
 from gtp.types import Acting, Agent, Array, Metrics, State, Transition
 

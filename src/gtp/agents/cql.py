@@ -30,7 +30,8 @@ import jax.numpy as jnp
 
 from gtp import values
 from gtp.config import Count, Fraction, NonNegative, Positive
-from gtp.nn import Ensemble, Network, Normaliser, TanhGaussian
+from gtp.gaussian import TanhGaussian
+from gtp.nn import Ensemble, Network, Normaliser
 from gtp.optim import adam, descend, polyak
 from gtp.types import Acting, Agent, Array, Metrics, State, Transition
 

@@ -24,8 +24,9 @@ import jax
 
 from gtp import implicit, values
 from gtp.config import Fraction, NonNegative, Positive
+from gtp.gaussian import GaussianNetwork
 from gtp.implicit import OptState, Params
-from gtp.nn import Ensemble, GaussianNetwork
+from gtp.nn import Ensemble
 from gtp.optim import adam, cosine
 from gtp.starts import orthogonal
 from gtp.types import Acting, Agent, Array, Metrics, State, Transition

@@ -29,7 +29,8 @@ import jax.numpy as jnp
 
 from gtp import values
 from gtp.config import Count, Fraction, NonNegative, Positive
-from gtp.nn import Ensemble, Gaussian, GaussianNetwork, Normaliser
+from gtp.gaussian import Gaussian, GaussianNetwork
+from gtp.nn import Ensemble, Normaliser
 from gtp.optim import adam, descend, polyak
 from gtp.types import Acting, Agent, Array, Metrics, State, Transition
 

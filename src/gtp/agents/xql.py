@@ -27,8 +27,9 @@ import jax.numpy as jnp
 from gtp import implicit, values
 from gtp.config import Count, Fraction, NonNegative, Positive
 from gtp.errors import UserError
+from gtp.gaussian import GaussianNetwork
 from gtp.implicit import OptState, Params
-from gtp.nn import Ensemble, GaussianNetwork
+from gtp.nn import Ensemble
 from gtp.optim import adam, cosine, descend
 from gtp.starts import orthogonal
 from gtp.types import Acting, Agent, Array, Metrics, State, Transition
