@@ -65,6 +65,9 @@ def test_values_out_of_range_are_refused_by_name(field, value, words):
         ({"t_min": 2.0, "t_max": 1.0}, "t_min"),
         ({"sampling_grid": "linspace", "t_max": 2.0}, "linspace"),
         ({"eta": -1.0}, "eta"),
+        ({"advantage_scale": "magic"}, "advantage_scale must be one of batch, state"),
+        ({"advantage_scale": "state", "baseline_samples": 1}, "baseline_samples"),
+        ({"advantage_scale": "state", "baseline": "expectile"}, "baseline policy"),
         ({"objective": "magic"}, "objective must be one of trajectory, shortcut, meanflow"),
     ],
 )
@@ -94,6 +97,14 @@ def test_a_saved_config_with_other_fields_is_refused():
     del saved["rate"]
     with pytest.raises(UserError, match="rate"):
         from_dict(Sample, saved)
+
+
+def test_what_an_earlier_version_saved_means_what_it_meant():
+    saved = dataclasses.asdict(gtp.Config(eta=3.0, critic_layer_norm=False))
+    for later in ("critic_layer_norm", "advantage_scale", "final_lr"):
+        del saved[later]
+    assert from_dict(gtp.Config, saved) == gtp.Config(eta=3.0, critic_layer_norm=False)
+    assert gtp.Config().critic_layer_norm  # The default is another: what was saved must not change with it.
 
 
 @pytest.mark.parametrize("agent", [gtp, bc])

@@ -1,5 +1,6 @@
 """Episodes are the same whoever steps the worlds and whatever is played beside them."""
 
+import importlib.util
 import signal
 import subprocess
 import sys
@@ -119,6 +120,7 @@ def test_what_goes_wrong_in_a_worker_is_told():
 
 
 SCRIPT = """
+import importlib.util
 import signal
 import gymnasium, numpy as np
 from gtp.envs import worlds
@@ -164,6 +166,12 @@ def test_an_environment_that_cannot_be_played_is_found_before_training(tmp_path)
         with pytest.raises(UserError, match=words):
             run.start(tmp_path / "run", "gtp", agent.Config(), run.Settings(env=env, **settings), {})
         assert not (tmp_path / "run").exists()
+
+
+def test_without_ogbench_its_environments_say_what_to_install(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"pip install 'gtp\[ogbench\]'"):
+        worlds.find("cube-nowhere-singletask-task1-v0")
 
 
 def test_vectors_cannot_be_stacked_even_where_nothing_is_played(tmp_path):

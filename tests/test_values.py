@@ -43,6 +43,19 @@ def test_weight_stays_finite_with_mean_one(advantage, eta, clip):
     assert float(jnp.mean(weight)) == pytest.approx(1, rel=1e-4)
 
 
+def test_scale_in_each_state_is_bounded_and_sees_no_other_state():
+    q, policy_q = jnp.array([3.0, 900.0, 2.0]), jnp.array([[1.0, 0.0, 0.0], [0.0, 0.0, 4.0], [2.0, 0.0, 2.0]])
+    scale = values.state_scale(q, policy_q)
+    np.testing.assert_allclose(
+        scale, [np.std([3, 1, 0, 2], ddof=1), 450, np.std([2, 0, 4, 2], ddof=1)], rtol=1e-6
+    )
+    advantage = q - jnp.mean(policy_q, axis=0)
+    # Alone above all samples, an action has the largest A/scale there is: √(M + 1).
+    assert float(advantage[1] / scale[1]) == pytest.approx(np.sqrt(4), rel=1e-6)
+    weight = values.advantage_weight(advantage, 1.5, 100.0, normalise=False, scale=scale)
+    np.testing.assert_allclose(weight, np.exp(1.5 * np.array([2 / scale[0], 2, 0])), rtol=1e-5)
+
+
 def test_effective_sample_size():
     assert float(values.effective_sample_size(jnp.full(8, 3.0))) == pytest.approx(8)
     assert float(values.effective_sample_size(jnp.array([0.0, 0.0, 5.0]))) == pytest.approx(1)

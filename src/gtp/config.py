@@ -26,6 +26,12 @@ class Range(NamedTuple):
         return (self.low < value if self.open_low else self.low <= value) and value <= self.high
 
 
+class Before(NamedTuple):
+    """What a field stood for in versions that did not have it yet; what they saved is read so."""
+
+    value: Any
+
+
 _INF = float("inf")
 Positive = Annotated[float, Range(0, _INF, True, "greater than 0")]
 NonNegative = Annotated[float, Range(0, _INF, False, "0 or more")]
@@ -59,6 +65,7 @@ def check(config: Any) -> None:
         for item in value if isinstance(value, tuple) else ():
             if isinstance(item, int) and item < 1:
                 raise UserError(f"{name} must hold numbers of 1 or more, not {item}")
+        kind = _bare(kind)
         options = typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
         if options and value not in options:
             raise UserError(f"{name} must be one of {', '.join(map(str, options))}, not {value!r}")
@@ -67,8 +74,17 @@ def check(config: Any) -> None:
 
 
 def from_dict(cls: Any, values: dict[str, Any]) -> Any:
-    """Rebuild a config from JSON; lists become tuples, unknown or missing fields are faults."""
-    names = {f.name for f in dataclasses.fields(cls)}
+    """Rebuild a config from JSON: lists become tuples, unknown fields are faults.
+
+    So are missing ones, but for those that say what they were before.
+    """
+    earlier = {
+        name: mark.value
+        for name, kind in field_types(cls).items()
+        for mark in getattr(kind, "__metadata__", ())
+        if isinstance(mark, Before)
+    }
+    names, values = {f.name for f in dataclasses.fields(cls)}, earlier | values
     if names != set(values):
         wrong = ", ".join(sorted(names ^ set(values)))
         raise UserError(f"the saved configuration does not fit this version of gtp (fields: {wrong})")

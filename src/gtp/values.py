@@ -81,17 +81,35 @@ def exponential_weight(advantage: Array, inverse_temperature: Array | float, cli
     return jnp.exp(jnp.minimum(inverse_temperature * advantage, jnp.log(clip)))
 
 
-def advantage_exponent(advantage: Array, eta: Array | float, clip: Array | float) -> Array:
-    """Logarithm of w(s, a) = exp(η·max(0, A)/(std A + ε)), clipped at `clip` (the paper's w has no clip)."""
-    exponent = eta * jnp.maximum(advantage, 0) / (jnp.std(advantage) + 1e-6)
+def advantage_exponent(
+    advantage: Array, eta: Array | float, clip: Array | float, scale: Array | None = None
+) -> Array:
+    """Logarithm of w(s, a) = exp(η·max(0, A)/(scale + ε)), clipped at `clip` (the paper's w has no clip).
+
+    The scale is std A over the batch (the paper's), or one number a sample.
+    """
+    scale = jnp.std(advantage) if scale is None else scale
+    exponent = eta * jnp.maximum(advantage, 0) / (scale + 1e-6)
     return jnp.minimum(exponent, jnp.log(clip))
 
 
+def state_scale(q: Array, policy_q: Array) -> Array:
+    """Deviation in each state of Q over the M samples behind V, (samples, batch), and the data's action.
+
+    With the data's action among them A/scale is at most √(M + 1), however few the samples are.
+    """
+    return jnp.std(jnp.concatenate([policy_q, q[None]]), axis=0, ddof=1)
+
+
 def advantage_weight(
-    advantage: Array, eta: Array | float, clip: Array | float, normalise: bool = True
+    advantage: Array,
+    eta: Array | float,
+    clip: Array | float,
+    normalise: bool = True,
+    scale: Array | None = None,
 ) -> Array:
     """The weight w(s, a), over its batch mean if `normalise`; logarithms keep huge weights finite."""
-    exponent = advantage_exponent(advantage, eta, clip)
+    exponent = advantage_exponent(advantage, eta, clip, scale)
     return jax.nn.softmax(exponent) * exponent.size if normalise else jnp.exp(exponent)
 
 

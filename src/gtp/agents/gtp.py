@@ -28,13 +28,13 @@ What the paper leaves open or we do otherwise (each a field of the Config but th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from gtp import flow, objectives, values
-from gtp.config import Count, Fraction, NonNegative, Positive
+from gtp.config import Before, Count, Fraction, NonNegative, Positive
 from gtp.errors import UserError
 from gtp.nn import Ensemble, FlowNetwork, Normaliser
 from gtp.noise import LevelRule, Noise, Times, URule, draw_times, edm_weight, num_levels, sampling_grid
@@ -79,6 +79,9 @@ class Config:
     """V in A = Q − V: mean Q of policy samples, mean Q of the batch, or an expectile network."""
     baseline_samples: Count = 4
     """M, policy samples behind V."""
+    advantage_scale: Annotated[Literal["batch", "state"], Before("batch")] = "batch"
+    """What A is divided by: its deviation over the batch (the paper), or in each state that of Q over the
+    samples behind V and the data's action."""
     expectile: Fraction = 0.7
     """τ of the expectile network."""
 
@@ -119,10 +122,10 @@ class Config:
     """Largest gradient norm of the actor ("gradient norm"); 0 is off."""
     critic_grad_clip: NonNegative = 5.0
     """Largest gradient norm of the critic; 0 is off."""
-    final_lr: Fraction = 1.0
+    final_lr: Annotated[Fraction, Before(1.0)] = 1.0
     """Share of both learning rates that is left at the end of the run, falling along half a cosine; 1 keeps
     them as they are."""
-    critic_layer_norm: bool = True
+    critic_layer_norm: Annotated[bool, Before(False)] = True
     """Standardise the critic's hidden layers, as ReBRAC and FQL do."""
     critic_target_rate: Fraction = 0.005
     """Rate of the critic's moving average φ⁻."""
@@ -142,6 +145,8 @@ class Config:
             raise UserError(f"levels_start {self.levels_start} must not exceed levels_end {self.levels_end}")
         if self.t_min >= self.t_max:
             raise UserError(f"t_min {self.t_min} must be below t_max {self.t_max}")
+        if self.advantage_scale == "state" and (self.baseline != "policy" or self.baseline_samples < 2):
+            raise UserError("advantage_scale state needs baseline policy with 2 or more baseline_samples")
         if self.sampling_grid == "linspace" and self.t_max <= 2:
             raise UserError(
                 f"sampling_grid linspace steps down to level 2, so t_max {self.t_max} must exceed 2"
@@ -280,9 +285,12 @@ def make(config: Config, total_steps: int) -> Agent:
         value, value_opt = params.value, opt.value
         weight = jnp.ones_like(batch.reward)
         if weighted:
-            q = values.smallest(q)
+            q, scale = values.smallest(q), None
             if config.baseline == "policy":
-                v = jnp.mean(values.smallest(params.critic(batch.obs, policy_actions)), axis=0)
+                policy_q = values.smallest(params.critic(batch.obs, policy_actions))
+                v = jnp.mean(policy_q, axis=0)
+                if config.advantage_scale == "state":
+                    scale = values.state_scale(q, policy_q)
             elif config.baseline == "batch":
                 v = jnp.mean(q)
             else:
@@ -297,7 +305,7 @@ def make(config: Config, total_steps: int) -> Agent:
                 v = value(batch.obs)[0]
             advantage = q - v
             weight = values.advantage_weight(
-                advantage, config.eta, config.weight_clip, config.normalise_weight
+                advantage, config.eta, config.weight_clip, config.normalise_weight, scale
             )
             metrics |= {"advantage_mean": jnp.mean(advantage), "advantage_std": jnp.std(advantage)}
         weight = jax.lax.stop_gradient(weight)

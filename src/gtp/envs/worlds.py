@@ -121,12 +121,14 @@ class StackedWorlds:
 
 def find(env_id: str) -> gymnasium.envs.registration.EnvSpec:
     """What gymnasium knows of an environment."""
-    if env_id not in gymnasium.registry and importlib.util.find_spec("ogbench"):
+    installed = importlib.util.find_spec("ogbench") is not None
+    if env_id not in gymnasium.registry and installed:
         importlib.import_module("ogbench")  # It registers its tasks when imported.
     try:
         return gymnasium.spec(env_id)
     except (gymnasium.error.Error, ImportError) as error:
-        raise UserError(f"cannot make the environment {env_id}: {error}") from None
+        hint = "" if installed else " (OGBench's are there after pip install 'gtp[ogbench]')"
+        raise UserError(f"cannot make the environment {env_id}: {error}{hint}") from None
 
 
 def open_worlds(env_id: str, count: int, workers: int = 0, frame_stack: int = 1) -> Worlds:
