@@ -30,7 +30,7 @@ class Options:
 
 def main(argv: list[str]) -> int:
     """`gtp experiment NAME …`."""
-    from gtp import experiments
+    from gtp import experiment_tables, experiments
 
     if not argv or argv[0].startswith("-"):
         print(
@@ -56,7 +56,7 @@ def main(argv: list[str]) -> int:
         rows = _measure(planned, root, options, console)
     else:
         rows = _train(planned, root, experiment.title, console)
-    experiments.write_table(root, experiment.title, rows)
+    experiment_tables.write_table(root, experiment.title, rows)
     if experiment.kind == "picture":
         experiments.draw(root, planned)
         print(root / "multigoal.png")
@@ -85,7 +85,7 @@ def _page(files: list[Path], labels: list[str], out: Path, title: str) -> Path:
 
 def _train(planned: list[Any], root: Path, title: str, console: Console) -> list[dict[str, Any]]:
     """All runs, one after the other; the summary is written anew after each, so that it is never old."""
-    from gtp import experiments
+    from gtp import experiment_tables, experiments
     from gtp.progress import bar
 
     for i, cell in enumerate(planned):
@@ -98,8 +98,8 @@ def _train(planned: list[Any], root: Path, title: str, console: Console) -> list
                     console.print(f"[red]{run.members.labels()[member]} stopped at update {step:,}: {why}[/]")
 
             experiments.perform(cell, root, follow)
-        experiments.write_table(root, title, experiments.summarise(root, planned))
-    return experiments.summarise(root, planned)
+        experiment_tables.write_table(root, title, experiment_tables.summarise(root, planned))
+    return experiment_tables.summarise(root, planned)
 
 
 def _measure(planned: list[Any], root: Path, options: Options, console: Console) -> list[dict[str, Any]]:
