@@ -55,6 +55,7 @@ MAY_NAME_AGENTS = (
     "gtp.policy",
     "gtp.api",
     "gtp.experiments",
+    "gtp.experiment_times",
     "gtp.bench_train",
     "gtp.bench_act",
 )

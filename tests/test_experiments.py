@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gtp import agents, checkpoint, cli, experiments, presets
+from gtp import agents, checkpoint, cli, experiment_times, experiments, presets
 from gtp import run as runs
 from gtp.errors import UserError
 from gtp.experiments import Experiment, Method
@@ -110,7 +110,7 @@ def test_an_interrupted_run_goes_on(tmp_path):
 
 
 def test_costs_are_measured_once(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(experiments, "LATENCY_CALLS", 3)
+    monkeypatch.setattr(experiment_times, "LATENCY_CALLS", 3)
     monkeypatch.setitem(experiments.EXPERIMENTS, "cost", Experiment("Cost", (BC,), ("x",), "cost"))
     argv = ["experiment", "cost", "--scale", "small", "--steps", "3", "--out", str(tmp_path)]
     assert cli.main(argv) == 0
@@ -121,12 +121,12 @@ def test_costs_are_measured_once(tmp_path, capsys, monkeypatch):
     assert float(row["hours_per_2M_updates"]) == pytest.approx(float(row["update_ms"]) * 2e3 / 3600)
     assert "that of an action for one observation" in (tmp_path / "summary.md").read_text()
     assert "<h2>Times</h2>" in (tmp_path / "page" / "index.html").read_text()
-    monkeypatch.setattr(experiments, "measure_cost", lambda *_: pytest.fail("measured again"))
+    monkeypatch.setattr(experiment_times, "measure_cost", lambda *_: pytest.fail("measured again"))
     assert cli.main(argv) == 0
 
 
 def test_score_and_latency_are_drawn_against_k(tmp_path, monkeypatch):
-    monkeypatch.setattr(experiments, "LATENCY_CALLS", 2)
+    monkeypatch.setattr(experiment_times, "LATENCY_CALLS", 2)
     methods = tuple(Method(f"K = {k}", "flow_bc", {"sampling_steps": k, "hidden": (8,)}) for k in (1, 2))
     monkeypatch.setitem(experiments.EXPERIMENTS, "k", Experiment("K", methods, ("x",), "steps"))
     argv = ["experiment", "k", "--scale", "small", "--seeds", "1", "--steps", "2", "--out", str(tmp_path)]

@@ -30,7 +30,7 @@ class Options:
 
 def main(argv: list[str]) -> int:
     """`gtp experiment NAME …`."""
-    from gtp import experiment_tables, experiments
+    from gtp import experiment_tables, experiment_times, experiments
 
     if not argv or argv[0].startswith("-"):
         print(
@@ -63,7 +63,7 @@ def main(argv: list[str]) -> int:
     files = [root / "summary.csv"] if experiment.kind == "cost" else [cell.folder(root) for cell in planned]
     labels = [""] if experiment.kind == "cost" else [cell.method for cell in planned]
     if experiment.kind == "steps":
-        files, labels = [*files, experiments.measure_latency(root, planned)], [*labels, ""]
+        files, labels = [*files, experiment_times.measure_latency(root, planned)], [*labels, ""]
     print(_page(files, labels, root / "page", experiment.title))
     width = max(shutil.get_terminal_size().columns, 80)
     Console(width=None if sys.stdout.isatty() else width).print(_table(experiment.title, rows))
@@ -106,7 +106,7 @@ def _measure(planned: list[Any], root: Path, options: Options, console: Console)
     """Times of all methods; those that were measured before are read."""
     import json
 
-    from gtp import experiments
+    from gtp import experiment_times
     from gtp.checkpoint import write_json
 
     rows = []
@@ -115,7 +115,7 @@ def _measure(planned: list[Any], root: Path, options: Options, console: Console)
         if not path.exists():
             console.print(f"timing {cell.method}")
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_json(path, experiments.measure_cost(cell, options.scale, options.steps))
+            write_json(path, experiment_times.measure_cost(cell, options.scale, options.steps))
         rows.append(json.loads(path.read_text()))
     return rows
 
