@@ -58,7 +58,9 @@ def main(argv: list[str]) -> int:
         rows = _train(planned, root, experiment.title, console)
     experiment_tables.write_table(root, experiment.title, rows)
     if experiment.kind == "picture":
-        experiments.draw(root, planned)
+        from gtp import experiment_picture
+
+        experiment_picture.draw(root, planned)
         print(root / "multigoal.png")
     files = [root / "summary.csv"] if experiment.kind == "cost" else [cell.folder(root) for cell in planned]
     labels = [""] if experiment.kind == "cost" else [cell.method for cell in planned]

@@ -18,10 +18,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from gtp import agents, checkpoint, config, policy, presets
+from gtp import agents, config, presets
 from gtp import run as runs
 from gtp.errors import UserError
-from gtp.types import Acting
 
 Scale = Literal["small", "full"]
 
@@ -269,21 +268,6 @@ def commands() -> Iterator[str]:
     """The command of each experiment, its title behind it."""
     for name, experiment in EXPERIMENTS.items():
         yield f"gtp experiment {name} --out results/{name}  # {experiment.title}"
-
-
-def draw(root: Path, planned: list[Cell]) -> dict[str, Any]:
-    """The multi-goal picture: the demonstrations, and each method's walks beside them (first seed)."""
-    from gtp import demo, demo_plot
-
-    walks, figures = {}, {}
-    for one in planned:
-        pi = policy.load(one.folder(root))
-        walk = demo.rollout(lambda obs, key, pi=pi: pi.act(obs, Acting(), key=key))
-        walks[one.method], figures[one.method] = walk.positions, walk.figures()
-    data = runs.load_data(TOY)
-    demo_plot.draw_walks(root / "multigoal.png", demo.paths(data.transitions), walks, figures)
-    checkpoint.write_json(root / "figures.json", figures)
-    return figures
 
 
 def check(planned: list[Cell]) -> None:

@@ -1,0 +1,24 @@
+"""The picture of an experiment: what its policies do in the 2-D multi-goal world."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gtp import checkpoint, demo, demo_plot, policy
+from gtp import run as runs
+from gtp.experiments import TOY, Cell
+from gtp.types import Acting
+
+
+def draw(root: Path, planned: list[Cell]) -> dict[str, Any]:
+    """The multi-goal picture: the demonstrations, and each method's walks beside them (first seed)."""
+    walks, figures = {}, {}
+    for one in planned:
+        pi = policy.load(one.folder(root))
+        walk = demo.rollout(lambda obs, key, pi=pi: pi.act(obs, Acting(), key=key))
+        walks[one.method], figures[one.method] = walk.positions, walk.figures()
+    data = runs.load_data(TOY)
+    demo_plot.draw_walks(root / "multigoal.png", demo.paths(data.transitions), walks, figures)
+    checkpoint.write_json(root / "figures.json", figures)
+    return figures
