@@ -54,7 +54,7 @@ MAY_NAME_AGENTS = (
     "gtp.run",
     "gtp.policy",
     "gtp.api",
-    "gtp.experiments",
+    "gtp.experiment_cells",
     "gtp.experiment_times",
     "gtp.bench_train",
     "gtp.bench_act",

@@ -3,10 +3,11 @@
 import csv
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 
-from gtp import agents, checkpoint, cli, experiment_times, experiments, presets
+from gtp import agents, checkpoint, cli, experiment_cells, experiment_times, experiments, presets
 from gtp import run as runs
 from gtp.errors import UserError
 from gtp.experiments import Experiment, Method
@@ -18,18 +19,18 @@ BC = Method("BC", "bc")
 @pytest.mark.parametrize("name", experiments.EXPERIMENTS)
 def test_every_run_of_every_experiment_resolves(name, scale):
     experiment = experiments.find(name)
-    planned, missing = experiments.cells(experiment, scale)
-    experiments.check(planned)
+    planned, missing = experiment_cells.cells(experiment, scale)
+    experiment_cells.check(planned)
     absent = [m for m in experiment.methods if m.agent not in agents.NAMES]
     assert len(missing) == len(absent)
     tasks = len(experiment.tasks) if scale == "full" else 1
     assert len(planned) == tasks * (len(experiment.methods) - len(absent))
-    folders = {cell.folder(experiments.Path("x")) for cell in planned}
+    folders = {cell.folder(Path("x")) for cell in planned}
     assert len(folders) == len(planned)
 
 
 def test_full_runs_take_the_papers_settings_and_the_methods_own():
-    (ours, linear), _ = experiments.cells(experiments.find("guidance"), "full")
+    (ours, linear), _ = experiment_cells.cells(experiments.find("guidance"), "full")
     task = "d4rl:hopper-medium-expert-v2"
     preset = presets.find("gtp", "paper", task)
     assert ours.settings == runs.Settings(data=task, seeds=5, **preset.settings)
@@ -91,7 +92,7 @@ def test_a_picture_with_its_rows_is_made_once(tmp_path, capsys, monkeypatch):
 
 
 def test_an_interrupted_run_goes_on(tmp_path):
-    (cell,), _ = experiments.cells(Experiment("X", (BC,), (experiments.TOY,)), "small", 1, 6)
+    (cell,), _ = experiment_cells.cells(Experiment("X", (BC,), (experiments.TOY,)), "small", 1, 6)
     often = {"log_every": 2, "save_every": 2, "eval_episodes": 0}
     cell = cell._replace(settings=dataclasses.replace(cell.settings, **often))
 
@@ -103,9 +104,9 @@ def test_an_interrupted_run_goes_on(tmp_path):
             raise Stop
 
     with pytest.raises(Stop):
-        experiments.perform(cell, tmp_path, stop)
+        experiment_cells.perform(cell, tmp_path, stop)
     seen = []
-    experiments.perform(cell, tmp_path, lambda run, step, report: seen.append(step))
+    experiment_cells.perform(cell, tmp_path, lambda run, step, report: seen.append(step))
     assert seen == [6]
 
 

@@ -30,7 +30,7 @@ class Options:
 
 def main(argv: list[str]) -> int:
     """`gtp experiment NAME …`."""
-    from gtp import experiment_tables, experiment_times, experiments
+    from gtp import experiment_cells, experiment_tables, experiment_times, experiments
 
     if not argv or argv[0].startswith("-"):
         print(
@@ -45,8 +45,8 @@ def main(argv: list[str]) -> int:
         if (value := getattr(options, flag)) is not None and value < 1:
             raise UserError(f"--{flag} must be 1 or more, not {value}")
     root = options.out or Path("experiments") / f"{name}-{options.scale}"
-    planned, missing = experiments.cells(experiment, options.scale, options.seeds, options.steps)
-    experiments.check(planned)
+    planned, missing = experiment_cells.cells(experiment, options.scale, options.seeds, options.steps)
+    experiment_cells.check(planned)
     console = Console(stderr=True)
     for sentence in missing:
         console.print(sentence)
@@ -87,7 +87,7 @@ def _page(files: list[Path], labels: list[str], out: Path, title: str) -> Path:
 
 def _train(planned: list[Any], root: Path, title: str, console: Console) -> list[dict[str, Any]]:
     """All runs, one after the other; the summary is written anew after each, so that it is never old."""
-    from gtp import experiment_tables, experiments
+    from gtp import experiment_cells, experiment_tables
     from gtp.progress import bar
 
     for i, cell in enumerate(planned):
@@ -99,7 +99,7 @@ def _train(planned: list[Any], root: Path, title: str, console: Console) -> list
                 for member, why in report.stopped.items():
                     console.print(f"[red]{run.members.labels()[member]} stopped at update {step:,}: {why}[/]")
 
-            experiments.perform(cell, root, follow)
+            experiment_cells.perform(cell, root, follow)
         experiment_tables.write_table(root, title, experiment_tables.summarise(root, planned))
     return experiment_tables.summarise(root, planned)
 

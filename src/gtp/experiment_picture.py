@@ -7,7 +7,8 @@ from typing import Any
 
 from gtp import checkpoint, demo, demo_plot, policy
 from gtp import run as runs
-from gtp.experiments import TOY, Cell
+from gtp.experiment_cells import Cell
+from gtp.experiments import TOY
 from gtp.types import Acting
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from gtp import logs, report_lines, report_sources, stats
+from gtp.experiment_cells import Cell
 from gtp.experiment_times import LATENCY_CALLS, LATENCY_ROUNDS
-from gtp.experiments import Cell
 
 SCORES_ARE = (
     "`last` and `best` are means over seeds of each seed's last and best evaluation, itself the mean of its "

@@ -12,7 +12,8 @@ import numpy as np
 
 from gtp import agents, logs, policy, training
 from gtp import run as runs
-from gtp.experiments import Cell, Scale
+from gtp.experiment_cells import Cell
+from gtp.experiments import Scale
 from gtp.policy import Policy
 
 COST_CHUNK = {"small": 100, "full": 2000}
