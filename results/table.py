@@ -1,9 +1,9 @@
 """Rebuild the tables of results/README.md and of the README from the rows: python results/table.py.
 
-A table stands between `<!-- rows: FOLDER -->`, or `<!-- headline -->`, and `<!-- end -->`. Its numbers are
-means over seeds, each seed being the mean of its episodes. *last* is the last evaluation, ± the standard
-deviation over seeds; *last 3* the mean of the last three evaluations; *best* the best evaluation of all, the
-same for all seeds.
+A table stands between `<!-- rows: FOLDER -->`, `<!-- headline -->` or `<!-- further -->`, and `<!-- end -->`.
+Its numbers are means over seeds, each seed being the mean of its episodes. *last* is the last evaluation, ±
+the standard deviation over seeds; *last 3* the mean of the last three evaluations; *best* the best evaluation
+of all, the same for all seeds.
 """
 
 import csv
@@ -14,6 +14,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 WAYS = {"single": "one sample", "softmax": "50 candidates"}
+GREEDY = {"argmax": "best of 50"}
+"""Shown only where a folder has such rows."""
 TASKS = ("hopper", "walker2d", "halfcheetah")
 HEADLINE = {
     "**GTP**, K = 5": ("gtp_layer_norm", "eta=5", "5"),
@@ -29,6 +31,15 @@ HEADLINE = {
 """A line of the README's table: the file of each task it is in, the swept value, and K."""
 USUAL = (300_000, 5)
 """Updates and seeds of a cell of that table that says nothing else."""
+FURTHER = {
+    "hopper-medium-expert": ("medium-expert-300k", "hopper-medium-expert_gtp", 112),
+    "walker2d-medium-expert": ("medium-expert-300k", "walker2d-medium-expert_gtp", 114),
+    "halfcheetah-medium-expert": ("medium-expert-300k", "halfcheetah-medium-expert_gtp", 93),
+    "antmaze-umaze": ("antmaze-300k", "umaze_gtp eta=5", 95),
+    "antmaze-medium-play, max Q backup": ("antmaze-300k", "medium-play_gtp_max_q_100", 83),
+    "cube-single, task 1": ("cube-single", "task1_gtp", 97),
+}
+"""A line of the README's second table: folder and settings of GTP's rows there, and what we were after."""
 Evaluations = dict[int, dict[str, list[float]]]
 """update -> seed -> scores of its episodes."""
 
@@ -80,18 +91,19 @@ def read(folder: Path) -> dict[tuple[str, str], dict[str, Evaluations]]:
 def table(folder: Path) -> str:
     """The table of a folder; with several evaluations, what last, last three and best of them are."""
     rows = read(folder)
+    shown = WAYS | (GREEDY if any("argmax" in ways for ways in rows.values()) else {})
     longest = max(len(evaluations) for ways in rows.values() for evaluations in ways.values())
     columns = {"": last} if longest == 1 else {": last": last, ", best": best}
     if longest > 2:
         columns = {": last": last, ", last 3": last_three, ", best": best}
-    heads = [f"{name}{column}" for name in WAYS.values() for column in columns]
+    heads = [f"{name}{column}" for name in shown.values() for column in columns]
     lines = [["settings", "K", "updates", "seeds × episodes", *heads]]
     lines.append(["---"] * len(lines[0]))
     for (settings, steps), ways in rows.items():
         evaluations = next(iter(ways.values()))
         seeds = evaluations[max(evaluations)]
         size = f"{len(seeds)} × {len(next(iter(seeds.values())))}"
-        cells = [column(ways[way]) if way in ways else "–" for way in WAYS for column in columns.values()]
+        cells = [column(ways[way]) if way in ways else "–" for way in shown for column in columns.values()]
         lines.append([settings, steps or "–", f"{max(evaluations):,}", size, *cells])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -109,6 +121,20 @@ def headline() -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def further() -> str:
+    """The README's second table: GTP on the tasks that are not finished, beside their targets."""
+    lines = [["", "updates", "seeds × episodes", *WAYS.values(), "target"]]
+    lines.append(["---"] * len(lines[0]))
+    for task, (folder, settings, target) in FURTHER.items():
+        ways = read(HERE / folder)[settings, "5"]
+        evaluations = ways["single"]
+        seeds = evaluations[max(evaluations)]
+        size = f"{len(seeds)} × {len(next(iter(seeds.values())))}"
+        scores = [last(ways[way]) for way in WAYS]
+        lines.append([task, f"{max(evaluations):,}", size, *scores, str(target)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def cell(evaluations: Evaluations | None) -> str:
     """The last evaluation, with its updates and seeds where they are not the usual ones."""
     if not evaluations:
@@ -121,12 +147,13 @@ def cell(evaluations: Evaluations | None) -> str:
 
 def rebuilt(text: str) -> str:
     """The page with every table made anew."""
-    text = re.sub(
-        r"(<!-- headline -->\n).*?(?=<!-- end -->)",
-        lambda match: f"{match[1]}\n{headline()}\n\n",
-        text,
-        flags=re.DOTALL,
-    )
+    for mark, made in (("headline", headline), ("further", further)):
+        text = re.sub(
+            rf"(<!-- {mark} -->\n).*?(?=<!-- end -->)",
+            lambda match, made=made: f"{match[1]}\n{made()}\n\n",
+            text,
+            flags=re.DOTALL,
+        )
     return re.sub(
         r"(<!-- rows: (\S+) -->\n).*?(?=<!-- end -->)",
         lambda match: f"{match[1]}\n{table(HERE / match[2])}\n\n",
