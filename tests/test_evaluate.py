@@ -120,7 +120,6 @@ def test_what_goes_wrong_in_a_worker_is_told():
 
 
 SCRIPT = """
-import importlib.util
 import signal
 import gymnasium, numpy as np
 from gtp.envs import worlds

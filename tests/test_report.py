@@ -126,7 +126,8 @@ def test_the_table_of_results_comes_out_of_their_rows():
     import table
 
     front = (RESULTS.parents[1] / "README.md").read_text()
-    assert table.rebuilt(front) == front
+    assert table.headline() in front
+    assert table.further() in front
     page = (RESULTS.parent / "README.md").read_text()
     assert table.rebuilt(page) == page
     for name in ("default", "expectile", "paper_teacher", "weight_clip_4"):

@@ -167,3 +167,26 @@ def test_probe_datasets_with_known_q():
     learned = learn_q([data for data, _ in PROBES.values()], updates=1000)
     for name, q, (_, want) in zip(PROBES, learned, PROBES.values(), strict=True):
         np.testing.assert_allclose(q, want, atol=0.03 + 0.05 * np.abs(want).max(), err_msg=name)
+
+
+def test_the_agent_weighs_by_the_scale_it_is_told():
+    """By a state's own spread no weight passes e^(η√(M + 1)); by the batch's the largest of 256 does."""
+    eta, samples = 2.0, 2
+    keys = jax.random.split(jax.random.key(0), 4)
+    obs, action = jax.random.normal(keys[0], (256, 3)), jnp.tanh(jax.random.normal(keys[1], (256, 2)))
+    data = Transition(obs, action, jnp.ones(256), obs, action, jnp.ones(256))
+    largest = {}
+    for scale in ("batch", "state"):
+        config = gtp.Config(
+            eta=eta,
+            baseline_samples=samples,
+            advantage_scale=scale,
+            weight_clip=np.inf,
+            normalise_weight=False,
+            hidden=(16, 16),
+        )
+        agent = gtp.make(config, 10)
+        _, metrics = agent.update(agent.init(keys[2], data), data, keys[3])
+        largest[scale] = float(metrics["weight_max"])
+    bound = np.exp(eta * np.sqrt(samples + 1))
+    assert 0.9 * bound < largest["state"] <= bound < largest["batch"]

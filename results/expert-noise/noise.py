@@ -1,7 +1,7 @@
 """How much noise a behaviour policy bears, one row an episode: python noise.py ROBOT POLICY.npz [...].
 
-A clone misses the actions it learns by a little. A policy whose return falls at once when its actions are a
-little off cannot be cloned well, however good it is itself, so it is a poor stand-in for D4RL's expert.
+A clone misses the actions it learns by a little, so an expert whose return falls at once when its actions are
+a little off may be hard to clone, however good it is itself.
 Each row is one episode in D4RL's physics: `sampled` acts as the data do, `mean` by the mean action with
 Gaussian noise of the given deviation added and the sum clipped to the action range.
 """
@@ -40,10 +40,12 @@ def main() -> None:
     """One row an episode, on standard output."""
     robot, *paths = sys.argv[1:]
     write = csv.writer(sys.stdout, lineterminator="\n").writerow
+    write(["robot", "policy", "act", "noise", "episode", "return", "normalised_score"])
     for path in map(Path, paths):
+        actor = policies.load(path)
         for noise in (None, *NOISE):
             for seed in range(EPISODES):
-                total = play(robot, policies.load(path), noise, seed)
+                total = play(robot, actor, noise, seed)
                 score = normalised_score(robot, total)
                 act = "sampled" if noise is None else "mean"
                 write([robot, path.stem, act, noise or 0.0, seed, f"{total:.1f}", f"{score:.1f}"])

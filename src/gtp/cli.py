@@ -15,7 +15,7 @@ VERBS = {
     "train": "train an agent:  gtp train AGENT --data SPEC [--preset paper] [--seeds 5] [--agent.FIELD …]",
     "eval": "score a policy:  gtp eval RUN [--episodes N] [--act softmax --candidates 50] [--offline]",
     "experiment": "run a table or figure of the paper:  gtp experiment NAME [--scale small] [--out DIR]",
-    "presets": "the exact command of every cell of the paper's tables:  gtp presets [AGENT]",
+    "presets": "the exact command of every cell of published tables:  gtp presets [AGENT]",
     "report": "scores as one web page and as tables:  gtp report RUN… --out DIR",
     "export": "a policy in one file, ONNX or JAX:  gtp export RUN --format onnx --out FILE",
     "data": "list, show, check, convert, get or make data",

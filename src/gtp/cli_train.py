@@ -58,7 +58,8 @@ def main(argv: list[str]) -> int:
             ("agent", agent_flags, dataclasses.field(default_factory=agent_flags)),
         ],
     )
-    manual = f"{module.__doc__}\n\nAlso: --preset NAME (published settings), --resume RUN (go on with a run)."
+    also = "Also: --preset NAME (`gtp presets AGENT` lists them), --resume RUN (go on with a run)."
+    manual = f"{module.__doc__}\n\n{also}"
     parsed: Any = tyro.cli(everything, prog=f"gtp train {name}", description=manual, args=rest)
     given = {f.name: getattr(parsed.agent, f.name) for f in dataclasses.fields(parsed.agent)}
     for number in numbers:

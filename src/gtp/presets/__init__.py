@@ -1,4 +1,4 @@
-"""Hyper-parameters of published tables, as data (one file an agent), and the command that runs each cell."""
+"""Hyper-parameters of published tables and some of ours, as data, one file an agent; each cell's command."""
 
 from __future__ import annotations
 
