@@ -32,6 +32,8 @@ AGENTS = {
 }
 """CQL's α of 10 and Onestep's of 1 are for returns in the hundreds; here they are 10 at most. ReBRAC, whose
 actor starts near 0, takes a step of it at every update."""
+IMPLICIT = QUICK | AVERAGE | {"backup": "expectile", "baseline": "batch", "eta": 0.0}
+"""GTP with IQL's critic, for what that critic must be."""
 
 
 def one_process(names):
@@ -43,7 +45,7 @@ def one_process(names):
 @functools.cache
 def trained(name):
     module = agents.get(name)
-    agent = module.make(module.Config(**AGENTS[name]), UPDATES)
+    agent = module.make(module.Config(**AGENTS.get(name, IMPLICIT)), UPDATES)
     return agent, probe.train(agent, probe.chain(), UPDATES, batch=128)
 
 
@@ -71,6 +73,7 @@ def expectile(q, tau=0.7):
 VALUE_OF_NEXT = {
     "onestep": np.mean,
     "iql": expectile,
+    "gtp": expectile,
     "xql": lambda q: 2.0 * np.log(np.mean(np.exp(q / 2.0))),
     # π is about the best action, and what its smoothing by 0.2 costs is a Gaussian integral.
     "td3_bc": lambda q: q.max() / (1 + (0.2 / probe.WIDTH) ** 2),

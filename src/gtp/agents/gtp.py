@@ -4,6 +4,7 @@ The policy is a flow map Φ(obs, a_t, t, s) of a generative ODE. Acting starts f
 jumps K times down a grid of levels. One update:
 
     critic   Q(s, a)  →  r + γ·min_j Q⁻_j(s', π⁻(s')),                π⁻ the moving average of the policy
+             (backup = expectile: r + γ·V(s'), V an expectile of the data's own Q⁻, as in IQL)
     weight   w = exp(η·max(0, A)/std A),  A = Q(s, a) − V(s),         η = 0 is behaviour cloning (GTP-BC)
     levels   t > u ≥ s on a Karras grid of N(k) levels;  a_t = a + t·z,  ã_u = a + u·z
     actor    w·‖Φ(a_t, t, s) − Φ⁻(ã_u, u, s)‖²  +  λ_Flow·w·‖a − φ(a_t, t, t)‖²
@@ -110,6 +111,9 @@ class Config:
 
     discount: Fraction = 0.99
     """γ."""
+    backup: Annotated[Literal["policy", "expectile"], Before("policy")] = "policy"
+    """V(s') in the TD target: Q of the policy's actions (the paper), or the expectile network, which asks for
+    no action outside the data (IQL)."""
     backup_candidates: Count = 1
     """Next actions to take the best of in the TD target; 10 is the paper's "max Q backup"."""
     normalise_q: bool = False
@@ -152,6 +156,10 @@ class Config:
                 f"sampling_grid linspace steps down to level 2, so t_max {self.t_max} must exceed 2"
             )
 
+    def implicit(self) -> bool:
+        """Whether there is an expectile network."""
+        return "expectile" in (self.baseline, self.backup)
+
     def noise(self) -> Noise:
         """The noise levels' range and scale."""
         return Noise(self.t_min, self.t_max, self.rho, self.sigma_data)
@@ -166,7 +174,7 @@ class Params(NamedTuple):
     critic: Ensemble
     critic_target: Ensemble
     value: Ensemble | None
-    """V(s), only with baseline = expectile."""
+    """V(s), only with baseline or backup = expectile."""
 
 
 class OptState(NamedTuple):
@@ -195,9 +203,7 @@ def make(config: Config, total_steps: int) -> Agent:
         critic = Ensemble(
             key_critic, obs_shape, action_size, config.hidden, layer_norm=config.critic_layer_norm
         )
-        value = (
-            Ensemble(key_value, obs_shape, 0, config.hidden, 1) if config.baseline == "expectile" else None
-        )
+        value = Ensemble(key_value, obs_shape, 0, config.hidden, 1) if config.implicit() else None
         normaliser = Normaliser.fit(data.obs, config.normalise_obs)
         opt = OptState(
             actor_optimiser.init(actor), critic_optimiser.init(critic), critic_optimiser.init(value)
@@ -257,17 +263,28 @@ def make(config: Config, total_steps: int) -> Agent:
 
         # The EMA policy acts in s' for the TD target and in s for V, all in one pass.
         weighted = config.improvement == "weighted"
-        ahead, here = config.backup_candidates, 0
-        if weighted and config.baseline == "policy":
-            here = config.baseline_samples
-        obs = jnp.stack([batch.next_obs] * ahead + [batch.obs] * here)
-        z = jax.random.normal(key_policy, (*obs.shape[:2], batch.action.shape[-1]))
-        actions = flow.draw(phi(params.actor_target, obs), z, grid(config.sampling_steps))
-        next_actions, policy_actions = actions[:ahead], actions[ahead:]
+        ahead = config.backup_candidates if config.backup == "policy" else 0
+        here = config.baseline_samples if weighted and config.baseline == "policy" else 0
+        if ahead + here:
+            obs = jnp.stack([batch.next_obs] * ahead + [batch.obs] * here)
+            z = jax.random.normal(key_policy, (*obs.shape[:2], batch.action.shape[-1]))
+            actions = flow.draw(phi(params.actor_target, obs), z, grid(config.sampling_steps))
+            next_actions, policy_actions = actions[:ahead], actions[ahead:]
+
+        # V by an expectile of the data's own values, where asked for.
+        value, value_opt, metrics = params.value, opt.value, {}
+        if config.implicit():
+            q = values.smallest(params.critic_target(batch.obs, batch.action))
+            value, value_opt, metrics = values.fit_expectile(
+                params.value, opt.value, critic_optimiser, batch.obs, q, config.expectile
+            )
 
         # Critic: TD error against the cautious target critic (the paper's critic loss).
-        next_q = params.critic_target(batch.next_obs, next_actions)
-        target = values.td_target(batch.reward, batch.bootstrap, values.backup_value(next_q), config.discount)
+        if config.backup == "policy":
+            next_value = values.backup_value(params.critic_target(batch.next_obs, next_actions))
+        else:
+            next_value = value(batch.next_obs)[0]
+        target = values.td_target(batch.reward, batch.bootstrap, next_value, config.discount)
         if config.normalise_q:
             target = target / (jnp.std(target) + 1e-6)
 
@@ -276,13 +293,12 @@ def make(config: Config, total_steps: int) -> Agent:
             loss = jnp.mean(values.td_loss(q, target))
             return loss, (q, {"critic_loss": loss, "q_mean": jnp.mean(q), "q_max": jnp.max(q)})
 
-        critic, critic_opt, (q, metrics), norm = descend(
+        critic, critic_opt, (q, extra), norm = descend(
             critic_loss, params.critic, opt.critic, critic_optimiser
         )
-        metrics["critic_grad_norm"] = norm
+        metrics |= extra | {"critic_grad_norm": norm}
 
         # Weight of each sample, from the critic before its step: actor and critic learn side by side.
-        value, value_opt = params.value, opt.value
         weight = jnp.ones_like(batch.reward)
         if weighted:
             q, scale = values.smallest(q), None
@@ -294,14 +310,6 @@ def make(config: Config, total_steps: int) -> Agent:
             elif config.baseline == "batch":
                 v = jnp.mean(q)
             else:
-
-                def value_loss(value: Ensemble) -> tuple[Array, Metrics]:
-                    residual = q - value(batch.obs)[0]
-                    loss = jnp.mean(values.expectile_loss(residual, config.expectile))
-                    return loss, {"value_loss": loss}
-
-                value, value_opt, extra, _ = descend(value_loss, params.value, opt.value, critic_optimiser)
-                metrics |= extra
                 v = value(batch.obs)[0]
             advantage = q - v
             weight = values.advantage_weight(
