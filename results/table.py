@@ -34,10 +34,13 @@ USUAL = (300_000, 5)
 FURTHER = {
     "hopper-medium-expert": ("medium-expert-300k", "hopper-medium-expert_gtp", 112),
     "walker2d-medium-expert": ("medium-expert-300k", "walker2d-medium-expert_gtp", 114),
-    "halfcheetah-medium-expert": ("medium-expert-300k", "halfcheetah-medium-expert_gtp", 93),
+    "halfcheetah-medium-expert": ("medium-expert-300k", "halfcheetah-medium-expert_gtp_rfqi", 93),
     "antmaze-umaze": ("antmaze-300k", "umaze_gtp eta=5", 95),
     "antmaze-medium-play, max Q backup": ("antmaze-300k", "medium-play_gtp_max_q_100", 83),
     "cube-single, task 1": ("cube-single", "task1_gtp", 97),
+    "cube-single, task 3, IQL's critic, η = 0.3": ("cube-single", "task3_gtp_implicit_eta03", 97),
+    "cube-single, task 4, the same": ("cube-single", "task4_gtp_implicit_eta03", 97),
+    "cube-single, task 5, the same": ("cube-single", "task5_gtp_implicit_eta03", 97),
 }
 """A line of the README's second table: folder and settings of GTP's rows there, and what we were after."""
 Evaluations = dict[int, dict[str, list[float]]]
