@@ -60,8 +60,8 @@ _OURS = {
     )
     for task in mazes("v2")
 }
-# What the cube needs, as measured on task 1 (results/cube-single): a critic of the data's own actions, and weak
-# weights, so that the policy stays broad enough for the critic's choice to be worth something.
+# What the cube needs, as measured on task 1 (results/cube-single): a critic of the data's own actions, and
+# weak weights, so that the policy stays broad enough for the critic's choice to be worth something.
 _OURS |= {
     f"ogbench:cube-single-play-singletask-task{task}-v0": Preset(
         {"backup": "expectile", "baseline": "expectile", "expectile": 0.9, "eta": 1.0},
