@@ -68,6 +68,7 @@ def test_values_out_of_range_are_refused_by_name(field, value, words):
         ({"advantage_scale": "magic"}, "advantage_scale must be one of batch, state"),
         ({"advantage_scale": "state", "baseline_samples": 1}, "baseline_samples"),
         ({"advantage_scale": "state", "baseline": "expectile"}, "baseline policy"),
+        ({"backup": "expectile", "backup_candidates": 10}, "has none"),
         ({"objective": "magic"}, "objective must be one of trajectory, shortcut, meanflow"),
     ],
 )

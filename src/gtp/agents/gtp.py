@@ -151,6 +151,8 @@ class Config:
             raise UserError(f"t_min {self.t_min} must be below t_max {self.t_max}")
         if self.advantage_scale == "state" and (self.baseline != "policy" or self.baseline_samples < 2):
             raise UserError("advantage_scale state needs baseline policy with 2 or more baseline_samples")
+        if self.backup == "expectile" and self.backup_candidates > 1:
+            raise UserError("backup_candidates are the policy's; backup expectile has none")
         if self.sampling_grid == "linspace" and self.t_max <= 2:
             raise UserError(
                 f"sampling_grid linspace steps down to level 2, so t_max {self.t_max} must exceed 2"
