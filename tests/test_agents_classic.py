@@ -1,4 +1,5 @@
-"""The agents with one Gaussian, or one action, per observation: what they must find and what they cannot.
+"""The agents with one Gaussian, or one action, per observation: what they must find and what they cannot;
+and the critics they learn, with GTP's where it is IQL's.
 
 Settings, and why: two layers of 64, Adam at 2e-3, batches of 128 and moving averages four times as fast as
 published, so that 1,200 updates are enough. What an agent weighs Q with is the published value unless the
@@ -32,8 +33,8 @@ AGENTS = {
 }
 """CQL's α of 10 and Onestep's of 1 are for returns in the hundreds; here they are 10 at most. ReBRAC, whose
 actor starts near 0, takes a step of it at every update."""
-IMPLICIT = QUICK | AVERAGE | {"backup": "expectile", "baseline": "batch", "eta": 0.0}
-"""GTP with IQL's critic, for what that critic must be."""
+CRITICS = AGENTS | {"gtp": QUICK | AVERAGE | {"backup": "expectile", "baseline": "expectile"}}
+"""GTP with IQL's critic besides, for what that critic must be."""
 
 
 def one_process(names):
@@ -45,7 +46,7 @@ def one_process(names):
 @functools.cache
 def trained(name):
     module = agents.get(name)
-    agent = module.make(module.Config(**AGENTS.get(name, IMPLICIT)), UPDATES)
+    agent = module.make(module.Config(**CRITICS[name]), UPDATES)
     return agent, probe.train(agent, probe.chain(), UPDATES, batch=128)
 
 

@@ -68,7 +68,7 @@ def test_values_out_of_range_are_refused_by_name(field, value, words):
         ({"advantage_scale": "magic"}, "advantage_scale must be one of batch, state"),
         ({"advantage_scale": "state", "baseline_samples": 1}, "baseline_samples"),
         ({"advantage_scale": "state", "baseline": "expectile"}, "baseline policy"),
-        ({"backup": "expectile", "backup_candidates": 10}, "has none"),
+        ({"backup": "expectile", "backup_candidates": 10}, "no candidates"),
         ({"objective": "magic"}, "objective must be one of trajectory, shortcut, meanflow"),
     ],
 )
@@ -102,7 +102,7 @@ def test_a_saved_config_with_other_fields_is_refused():
 
 def test_what_an_earlier_version_saved_means_what_it_meant():
     saved = dataclasses.asdict(gtp.Config(eta=3.0, critic_layer_norm=False))
-    for later in ("critic_layer_norm", "advantage_scale", "final_lr"):
+    for later in ("critic_layer_norm", "advantage_scale", "final_lr", "backup"):
         del saved[later]
     assert from_dict(gtp.Config, saved) == gtp.Config(eta=3.0, critic_layer_norm=False)
     assert gtp.Config().critic_layer_norm  # The default is another: what was saved must not change with it.

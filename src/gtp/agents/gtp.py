@@ -112,10 +112,10 @@ class Config:
     discount: Fraction = 0.99
     """γ."""
     backup: Annotated[Literal["policy", "expectile"], Before("policy")] = "policy"
-    """V(s') in the TD target: Q of the policy's actions (the paper), or the expectile network, which asks for
-    no action outside the data (IQL)."""
+    """V(s') in the TD target: Q of the policy's actions (the paper), or the expectile network, then of Q⁻,
+    which asks for no action outside the data (IQL)."""
     backup_candidates: Count = 1
-    """Next actions to take the best of in the TD target; 10 is the paper's "max Q backup"."""
+    """With backup = policy, next actions to take the best of in the TD target; 10 is the "max Q backup"."""
     normalise_q: bool = False
     """Divide the TD target by its batch standard deviation ("Q norm")."""
     actor_lr: Positive = 3e-4
@@ -152,7 +152,7 @@ class Config:
         if self.advantage_scale == "state" and (self.baseline != "policy" or self.baseline_samples < 2):
             raise UserError("advantage_scale state needs baseline policy with 2 or more baseline_samples")
         if self.backup == "expectile" and self.backup_candidates > 1:
-            raise UserError("backup_candidates are the policy's; backup expectile has none")
+            raise UserError("backup expectile has no candidates: set backup_candidates 1, or backup policy")
         if self.sampling_grid == "linspace" and self.t_max <= 2:
             raise UserError(
                 f"sampling_grid linspace steps down to level 2, so t_max {self.t_max} must exceed 2"
@@ -273,18 +273,18 @@ def make(config: Config, total_steps: int) -> Agent:
             actions = flow.draw(phi(params.actor_target, obs), z, grid(config.sampling_steps))
             next_actions, policy_actions = actions[:ahead], actions[ahead:]
 
-        # V by an expectile of the data's own values, where asked for.
-        value, value_opt, metrics = params.value, opt.value, {}
-        if config.implicit():
-            q = values.smallest(params.critic_target(batch.obs, batch.action))
-            value, value_opt, metrics = values.fit_expectile(
+        def fit_value(q: Array) -> tuple[Ensemble, Any, Metrics]:
+            return values.fit_expectile(
                 params.value, opt.value, critic_optimiser, batch.obs, q, config.expectile
             )
 
-        # Critic: TD error against the cautious target critic (the paper's critic loss).
+        # Critic: TD error against the cautious target critic (the paper's critic loss), or against V.
+        value, value_opt, metrics = params.value, opt.value, {}
         if config.backup == "policy":
             next_value = values.backup_value(params.critic_target(batch.next_obs, next_actions))
         else:
+            q = values.smallest(params.critic_target(batch.obs, batch.action))
+            value, value_opt, metrics = fit_value(q)
             next_value = value(batch.next_obs)[0]
         target = values.td_target(batch.reward, batch.bootstrap, next_value, config.discount)
         if config.normalise_q:
@@ -312,6 +312,9 @@ def make(config: Config, total_steps: int) -> Agent:
             elif config.baseline == "batch":
                 v = jnp.mean(q)
             else:
+                if config.backup == "policy":
+                    value, value_opt, extra = fit_value(q)
+                    metrics |= extra
                 v = value(batch.obs)[0]
             advantage = q - v
             weight = values.advantage_weight(
