@@ -55,10 +55,18 @@ def test_workers_neighbours_and_order_change_no_bit(pi, way, monkeypatch):
     assert few == {k: v for k, v in alone.items() if k[2] < 4}
     one = played(pi, POINT, 23, 1, [way], who=[1])
     assert one == {k: v for k, v in alone.items() if k[0] == 1}
-    monkeypatch.setattr(evaluate, "MOST_WORLDS", 20)
+    monkeypatch.setattr(worlds, "MOST", 20)
     assert played(pi, POINT, 23, 1, [way]) == alone
     # The world vectorised in numpy is the same world.
     assert played(pi, "gtp/MultiGoal-v0", 23, 1, [way]) == alone
+
+
+def test_few_robot_arms_are_alive_at_once():
+    """Each of OGBench's takes 150 MB; 250 of them, five members' fifty episodes, took a machine down."""
+    pytest.importorskip("ogbench")
+    assert worlds.most("cube-single-singletask-task1-v0") == 50
+    assert worlds.most("visual-scene-singletask-task1-v0") == 50
+    assert worlds.most("gtp/MultiGoal-v0") == 500
 
 
 def test_a_policy_acts_alike_in_any_block(pi):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtp.envs import scores
-from gtp.envs.worlds import Worlds, open_worlds
+from gtp.envs.worlds import Worlds, most, open_worlds
 from gtp.types import Acting
 
 BLOCK = 10
@@ -22,9 +22,6 @@ BLOCK = 10
 The last bits of a matrix product depend on its shape. A shape that never changes, padded where there are
 fewer episodes, keeps an episode what it is whatever is played beside it.
 """
-
-MOST_WORLDS = 500
-"""Simulators alive at once; what goes beyond is played afterwards."""
 
 Act = Callable[[np.ndarray, np.ndarray, int, int], np.ndarray]
 """(obs, active, first, time) -> actions in the world's units.
@@ -51,7 +48,6 @@ class Stage:
         self, env_id: str, members: int, episodes: int, workers: int = 0, frame_stack: int = 1
     ) -> None:
         self.env_id, self.members, self.episodes = env_id, members, episodes
-        self._at_once = min(episodes, max(1, MOST_WORLDS // members // BLOCK) * BLOCK)
         self._workers, self._frame_stack = workers, frame_stack
         self._worlds: Worlds | None = None
 
@@ -69,13 +65,13 @@ class Stage:
 
     def play(self, act: Act, seed: int, who: list[int]) -> list[list[Episode]]:
         """The episodes of each of the members `who`; number i is played in a world seeded with `seed + i`."""
+        # What goes beyond as many simulators as may be alive at once is played afterwards.
+        at_once = min(self.episodes, max(1, most(self.env_id) // self.members // BLOCK) * BLOCK)
         if self._worlds is None:
-            self._worlds = open_worlds(
-                self.env_id, self.members * self._at_once, self._workers, self._frame_stack
-            )
+            self._worlds = open_worlds(self.env_id, self.members * at_once, self._workers, self._frame_stack)
         found: list[list[Episode]] = [[] for _ in who]
-        for first in range(0, self.episodes, self._at_once):
-            active = np.zeros((self.members, self._at_once), bool)
+        for first in range(0, self.episodes, at_once):
+            active = np.zeros((self.members, at_once), bool)
             active[who, : self.episodes - first] = True
             played = play(act, self._worlds, seed, first, active)
             for mine, member in zip(found, who, strict=True):

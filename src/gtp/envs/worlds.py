@@ -16,6 +16,9 @@ from gtp.errors import UserError
 FEWEST = 4
 """Worlds that a process of their own is worth its start."""
 
+MOST, MOST_ARMS = 500, 50
+"""Simulators alive at once; of OGBench's robot arms fewer, whose meshes take 150 MB each."""
+
 
 class Worlds(Protocol):
     """Several copies of an environment. `reset` with a seed makes a world's next episode reproducible."""
@@ -129,6 +132,11 @@ def find(env_id: str) -> gymnasium.envs.registration.EnvSpec:
     except (gymnasium.error.Error, ImportError) as error:
         hint = "" if installed else " (OGBench's are there after pip install 'gtp[ogbench]')"
         raise UserError(f"cannot make the environment {env_id}: {error}{hint}") from None
+
+
+def most(env_id: str) -> int:
+    """How many simulators of an environment may be alive at once."""
+    return MOST_ARMS if str(find(env_id).entry_point).startswith("ogbench.manipspace") else MOST
 
 
 def open_worlds(env_id: str, count: int, workers: int = 0, frame_stack: int = 1) -> Worlds:
