@@ -34,7 +34,7 @@ USUAL = (300_000, 5)
 FURTHER = {
     "hopper-medium-expert": ("medium-expert-300k", "hopper-medium-expert_gtp", 112),
     "walker2d-medium-expert": ("medium-expert-300k", "walker2d-medium-expert_gtp", 114),
-    "halfcheetah-medium-expert (`rfqi` expert)": ("medium-expert-300k", "halfcheetah-medium-expert_gtp_rfqi", 93),
+    "halfcheetah-medium-expert, `rfqi`": ("medium-expert-300k", "halfcheetah-medium-expert_gtp_rfqi", 93),
     "antmaze-umaze": ("antmaze-300k", "umaze_gtp eta=5", 95),
     "antmaze-medium-play, max Q backup": ("antmaze-300k", "medium-play_gtp_max_q_100", 83),
     "cube-single, task 1": ("cube-single", "task1_gtp", 97),
