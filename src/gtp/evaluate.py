@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtp.envs import scores
-from gtp.envs.worlds import Worlds, most, open_worlds
+from gtp.envs.worlds import Worlds, most_at_once, open_worlds
 from gtp.types import Acting
 
 BLOCK = 10
@@ -66,7 +66,7 @@ class Stage:
     def play(self, act: Act, seed: int, who: list[int]) -> list[list[Episode]]:
         """The episodes of each of the members `who`; number i is played in a world seeded with `seed + i`."""
         # What goes beyond as many simulators as may be alive at once is played afterwards.
-        at_once = min(self.episodes, max(1, most(self.env_id) // self.members // BLOCK) * BLOCK)
+        at_once = min(self.episodes, max(1, most_at_once(self.env_id) // self.members // BLOCK) * BLOCK)
         if self._worlds is None:
             self._worlds = open_worlds(self.env_id, self.members * at_once, self._workers, self._frame_stack)
         found: list[list[Episode]] = [[] for _ in who]

@@ -17,7 +17,7 @@ FEWEST = 4
 """Worlds that a process of their own is worth its start."""
 
 MOST, MOST_ARMS = 500, 50
-"""Simulators alive at once; of OGBench's robot arms fewer, whose meshes take 150 MB each."""
+"""Simulators alive at once; of OGBench's robot arms fewer, whose meshes take about 150 MB each."""
 
 
 class Worlds(Protocol):
@@ -134,7 +134,7 @@ def find(env_id: str) -> gymnasium.envs.registration.EnvSpec:
         raise UserError(f"cannot make the environment {env_id}: {error}{hint}") from None
 
 
-def most(env_id: str) -> int:
+def most_at_once(env_id: str) -> int:
     """How many simulators of an environment may be alive at once."""
     return MOST_ARMS if str(find(env_id).entry_point).startswith("ogbench.manipspace") else MOST
 
