@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -185,6 +186,25 @@ def test_mistakes_are_one_sentence(tmp_path, hopper_policy):
             make(name, path, policy, steps, seed, progress=False)
     assert exists.read_text() == "keep me"
     assert len(names()) == len(set(names())) == 32
+
+
+def rows_until_killed(allowed: int, index: int) -> shards.Arrays:
+    """Stands in for a worker that the system kills at one shard."""
+    if index == allowed:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"actions": np.full(3, index)}
+
+
+def test_a_killed_worker_is_one_sentence_and_finished_shards_are_kept(tmp_path):
+    """The caller hears that it was killed; the shard made before is not made again."""
+    report: list[int] = []
+    with pytest.raises(UserError, match=r"was killed.*finished is kept"):
+        shards.collect(partial(rows_until_killed, 1), tmp_path / "0", 6, 1, report.append)
+    assert report == [3]
+    made_at = (tmp_path / "0" / "000000.npz").stat().st_mtime_ns
+    paths = shards.collect(partial(rows_until_killed, -1), tmp_path / "0", 6, 1, report.append)
+    assert [int(arrays["actions"][0]) for arrays in shards.read(paths)] == [0, 1]
+    assert paths[0].stat().st_mtime_ns == made_at
 
 
 def test_a_killed_make_leaves_no_file_and_goes_on(tmp_path):

@@ -10,6 +10,7 @@ import signal
 import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,7 @@ def collect(
     rows: dict[int, int] = {}
     running: dict[Future[int], int] = {}
     index = 0
-    with _one_thread_each(), _pool(workers) as pool:
+    with _one_thread_each(), _deaths_in_one_sentence(), _pool(workers) as pool:
         while _leading(rows, steps)[1] < steps:
             while len(running) < workers and _more_needed(rows, len(running), steps):
                 path = _path(folder, index)
@@ -133,6 +134,17 @@ def _pool(workers: int) -> ProcessPoolExecutor:
     """Spawned, not forked: the caller may have JAX's threads running."""
     spawn = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(workers, mp_context=spawn, initializer=_begin_work)
+
+
+@contextmanager
+def _deaths_in_one_sentence() -> Generator[None]:
+    try:
+        yield
+    except BrokenProcessPool:
+        raise UserError(
+            "A process that makes rows was killed, for want of memory most often. What is finished is kept: "
+            "run the same command again, with fewer --workers if it happens again."
+        ) from None
 
 
 def _begin_work() -> None:
