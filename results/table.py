@@ -20,6 +20,8 @@ TASKS = ("hopper", "walker2d", "halfcheetah")
 HEADLINE = {
     "**GTP**, K = 5": ("gtp_layer_norm", "eta=5", "5"),
     "**GTP**, K = 2": ("gtp_layer_norm", "eta=5", "2"),
+    "**GTP**, K = 5, five other seeds": ("gtp_other_seeds", "", "5"),
+    "**GTP**, K = 2, trained with it": ("gtp_trained_with_k2", "", "2"),
     "GTP-BC (η = 0), K = 5": ("gtp_layer_norm", "eta=0", "5"),
     "Diffusion-QL": ("diffusion_ql", "", "5"),
     "Consistency-AC": ("consistency_ac", "", "2"),
@@ -34,15 +36,17 @@ USUAL = (300_000, 5)
 FURTHER = {
     "hopper-medium-expert": ("medium-expert-300k", "hopper-medium-expert_gtp", 112),
     "walker2d-medium-expert": ("medium-expert-300k", "walker2d-medium-expert_gtp", 114),
-    "halfcheetah-medium-expert, `rfqi`": ("medium-expert-300k", "halfcheetah-medium-expert_gtp_rfqi", 93),
+    "halfcheetah-medium-expert, `rfqi`": ("medium-expert-300k", "halfcheetah-medium-expert_gtp_rfqi_30", 93),
     "antmaze-umaze": ("antmaze-300k", "umaze_gtp eta=5", 95),
+    "antmaze-umaze, five other seeds": ("antmaze-300k", "umaze_gtp_other_seeds_100", 95),
     "antmaze-medium-play, max Q backup": ("antmaze-300k", "medium-play_gtp_max_q_100", 83),
+    "antmaze-large-play, the same": ("antmaze-300k", "large-play_gtp_max_q_100", None),
     "cube-single, task 1": ("cube-single", "task1_gtp", 97),
     "cube-single, task 3, IQL's critic, η = 0.3": ("cube-single", "task3_gtp_implicit_eta03", 97),
     "cube-single, task 4, the same": ("cube-single", "task4_gtp_implicit_eta03", 97),
     "cube-single, task 5, the same": ("cube-single", "task5_gtp_implicit_eta03", 97),
 }
-"""A line of the README's second table: folder and settings of GTP's rows there, and what we were after."""
+"""A line of the README's second table: folder and settings of GTP's rows there, and the target, if any."""
 Evaluations = dict[int, dict[str, list[float]]]
 """update -> seed -> scores of its episodes."""
 
@@ -134,7 +138,7 @@ def further() -> str:
         seeds = evaluations[max(evaluations)]
         size = f"{len(seeds)} × {len(next(iter(seeds.values())))}"
         scores = [last(ways[way]) for way in WAYS]
-        lines.append([task, f"{max(evaluations):,}", size, *scores, str(target)])
+        lines.append([task, f"{max(evaluations):,}", size, *scores, "–" if target is None else str(target)])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

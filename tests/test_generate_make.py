@@ -188,9 +188,9 @@ def test_mistakes_are_one_sentence(tmp_path, hopper_policy):
     assert len(names()) == len(set(names())) == 32
 
 
-def rows_until_killed(allowed: int, index: int) -> shards.Arrays:
+def rows_until_killed(fatal: int, index: int) -> shards.Arrays:
     """Stands in for a worker that the system kills at one shard."""
-    if index == allowed:
+    if index == fatal:
         os.kill(os.getpid(), signal.SIGKILL)
     return {"actions": np.full(3, index)}
 
@@ -198,7 +198,7 @@ def rows_until_killed(allowed: int, index: int) -> shards.Arrays:
 def test_a_killed_worker_is_one_sentence_and_finished_shards_are_kept(tmp_path):
     """The caller hears that it was killed; the shard made before is not made again."""
     report: list[int] = []
-    with pytest.raises(UserError, match=r"was killed.*finished is kept"):
+    with pytest.raises(UserError, match=r"ended unexpectedly.*finished is kept"):
         shards.collect(partial(rows_until_killed, 1), tmp_path / "0", 6, 1, report.append)
     assert report == [3]
     made_at = (tmp_path / "0" / "000000.npz").stat().st_mtime_ns

@@ -142,8 +142,8 @@ def _deaths_in_one_sentence() -> Generator[None]:
         yield
     except BrokenProcessPool:
         raise UserError(
-            "A process that makes rows was killed, for want of memory most often. What is finished is kept: "
-            "run the same command again, with fewer --workers if it happens again."
+            "A process that makes rows ended unexpectedly: killed, for want of memory most often. What is "
+            "finished is kept: run the same again, with fewer workers if it happens again."
         ) from None
 
 
