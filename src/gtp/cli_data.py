@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_text
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,7 +32,7 @@ Contains = Annotated[str, tyro.conf.Positional]
 
 
 def main(argv: list[str]) -> int:
-    """Run `gtp data ARGV`; 0 on success, 2 where the user has something to put right."""
+    """Run `gtp data ARGV`; 0 on success, 2 where `check` finds something to put right."""
     commands = {
         "list": list_data,
         "show": show,
@@ -42,11 +41,7 @@ def main(argv: list[str]) -> int:
         "get": get,
         "make": make,
     }
-    try:
-        return tyro.extras.subcommand_cli_from_dict(commands, prog="gtp data", description=__doc__, args=argv)
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
+    return tyro.extras.subcommand_cli_from_dict(commands, prog="gtp data", description=__doc__, args=argv)
 
 
 def list_data(contains: Contains = "", /) -> int:

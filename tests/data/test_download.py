@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from data_helpers import log, write
 
-from gtp.cli_data import main
+from gtp.cli import main
 from gtp.data import catalogue, download, load
 from gtp.errors import UserError
 
@@ -233,14 +233,14 @@ def listed(server, content, monkeypatch):
 
 
 def test_get_then_load(listed, capsys):
-    assert main(["get", listed.spec]) == 0
+    assert main(["data", "get", listed.spec]) == 0
     assert "SHA-256 verified" in capsys.readouterr().out
     assert load(listed.spec).size == 11
 
 
 def test_offline_says_what_to_do_instead(listed, server, capsys):
     server.status = 503
-    assert main(["get", listed.spec]) == 2
+    assert main(["data", "get", listed.spec]) == 2
     message = capsys.readouterr().err.strip()
     assert "\n" not in message
     assert "'gtp data make d4rl:hopper-medium-v2' regenerates it" in message

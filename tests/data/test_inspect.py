@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from data_helpers import SLICES, genuine, log, needs_slices, write
 
-from gtp.cli_data import main
+from gtp.cli import main
 from gtp.data import read_log
 from gtp.data.inspect import histogram, summary
 
@@ -140,11 +140,11 @@ def test_bars_are_as_long_as_their_counts():
 
 def test_show_prints_and_json_is_json(tmp_path, capsys):
     path = write(tmp_path / "[bold]a.npz", log())
-    assert main(["show", path]) == 0
+    assert main(["data", "show", path]) == 0
     shown = capsys.readouterr().out
     assert "12 (12 transitions)" in shown
     assert "[bold]a.npz" in shown.replace("\n", "")
-    assert main(["show", path, "--json"]) == 0
+    assert main(["data", "show", path, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == 12
 
 
@@ -153,14 +153,14 @@ def test_check_lists_every_fault_and_exits_with_2(tmp_path, capsys):
     arrays["observations"][7, 1] = np.nan
     arrays["rewards"] = arrays["rewards"][:-1]
     path = write(tmp_path / "a.npz", arrays)
-    assert main(["check", path, "--json"]) == 2
+    assert main(["data", "check", path, "--json"]) == 2
     faults = json.loads(capsys.readouterr().out)["faults"]
     assert [(fault["key"], fault["row"]) for fault in faults] == [("rewards", None), ("observations", 7)]
-    assert main(["check", path]) == 2
+    assert main(["data", "check", path]) == 2
     shown = capsys.readouterr().out
     assert "observations" in shown
     assert "11 rows where observations has 12" in shown
-    assert main(["check", write(tmp_path / "b.npz", log())]) == 0
+    assert main(["data", "check", write(tmp_path / "b.npz", log())]) == 0
 
 
 def test_a_mistake_is_one_line_on_stderr_and_2(tmp_path, capsys):
@@ -170,16 +170,16 @@ def test_a_mistake_is_one_line_on_stderr_and_2(tmp_path, capsys):
         ["get", "d4rl:no"],
         ["show", "d4rl:no"],
     ):
-        assert main(argv) == 2
+        assert main(["data", *argv]) == 2
         captured = capsys.readouterr()
         assert captured.out == ""
         assert captured.err.count("\n") == 1
 
 
 def test_convert_and_list(tmp_path, capsys):
-    assert main(["convert", write(tmp_path / "a.npz", log()), str(tmp_path / "b.hdf5")]) == 0
+    assert main(["data", "convert", write(tmp_path / "a.npz", log()), str(tmp_path / "b.hdf5")]) == 0
     assert Path(tmp_path / "b.hdf5").exists()
-    assert main(["list", "hopper-medium-v2"]) == 0
+    assert main(["data", "list", "hopper-medium-v2"]) == 0
     assert "d4rl:hopper-medium-v2" in capsys.readouterr().out
 
 
@@ -188,9 +188,9 @@ def test_a_file_put_in_the_data_folder_is_found_by_name(tmp_path, capsys):
     folder = tmp_path / "gtp-data" / "d4rl"
     folder.mkdir(parents=True)
     (folder / "hopper-medium-v2.hdf5").write_bytes(genuine("hopper_medium-v2").read_bytes())
-    assert main(["show", "d4rl:hopper-medium-v2", "--json"]) == 0
+    assert main(["data", "show", "d4rl:hopper-medium-v2", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["env"] == "gtp/Hopper-d4rl-v2"
     assert facts["rows"] == 911
-    assert main(["get", "d4rl:hopper-medium-v2"]) == 0
+    assert main(["data", "get", "d4rl:hopper-medium-v2"]) == 0
     assert "is on this machine" in capsys.readouterr().out
