@@ -24,13 +24,13 @@ HEADLINE = {
     "**GTP**, K = 2, trained with it": ("gtp_trained_with_k2", "", "2"),
     "GTP-BC (η = 0), K = 5": ("gtp_layer_norm", "eta=0", "5"),
     "Diffusion-QL": ("diffusion_ql", "", "5"),
-    "Consistency-AC": ("consistency_ac", "", "2"),
+    "Consistency-AC": ("consistency_ac", "", "2 or 5"),
     "FQL": ("fql", "", ""),
     "ReBRAC": ("rebrac", "", ""),
     "IQL": ("iql_standardised", "", ""),
     "TD3+BC": ("td3_bc", "", ""),
 }
-"""A line of the README's table: the file of each task it is in, the swept value, and K."""
+"""A line of the README's table: the file of each task it is in, the swept value, and K (or those it has)."""
 USUAL = (300_000, 5)
 """Updates and seeds of a cell of that table that says nothing else."""
 FURTHER = {
@@ -42,9 +42,15 @@ FURTHER = {
     "antmaze-medium-play, max Q backup": ("antmaze-300k", "medium-play_gtp_max_q_100", 83),
     "antmaze-large-play, the same": ("antmaze-300k", "large-play_gtp_max_q_100", None),
     "cube-single, task 1": ("cube-single", "task1_gtp", 97),
-    "cube-single, task 3, IQL's critic, η = 0.3": ("cube-single", "task3_gtp_implicit_eta03", 97),
-    "cube-single, task 4, the same": ("cube-single", "task4_gtp_implicit_eta03", 97),
-    "cube-single, task 5, the same": ("cube-single", "task5_gtp_implicit_eta03", 97),
+    "cube-single, task 1, IQL's critic, η = 0.3": (
+        "cube-single",
+        "task1_gtp_expectile095_batch1024 eta=0.3",
+        97,
+    ),
+    "cube-single, task 2, the same": ("cube-single", "task2_gtp_expectile095_batch1024 eta=0.3", 97),
+    "cube-single, task 3, the same": ("cube-single", "task3_gtp_expectile095_batch1024 eta=0.3", 97),
+    "cube-single, task 4, the same": ("cube-single", "task4_gtp_expectile095_batch1024 eta=0.3", 97),
+    "cube-single, task 5, expectile and batches smaller": ("cube-single", "task5_gtp_implicit_eta03", 97),
 }
 """A line of the README's second table: folder and settings of GTP's rows there, and the target, if any."""
 Evaluations = dict[int, dict[str, list[float]]]
@@ -123,7 +129,8 @@ def headline() -> str:
     lines = [["", *(f"{task}: {way}" for task in TASKS for way in WAYS.values())]]
     lines.append(["---"] * len(lines[0]))
     for method, (name, variant, k) in HEADLINE.items():
-        cells = [rows.get((f"{task}-medium_{name} {variant}".strip(), k), {}) for task in TASKS]
+        settings = [f"{task}-medium_{name} {variant}".strip() for task in TASKS]
+        cells = [next((rows[s, k] for k in k.split(" or ") if (s, k) in rows), {}) for s in settings]
         lines.append([method, *(cell(ways.get(way)) for ways in cells for way in WAYS)])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
