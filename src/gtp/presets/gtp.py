@@ -62,7 +62,7 @@ _OURS = {
     for task in mazes("v2")
 }
 # What the cube needs (results/cube-single): a critic of the data's own actions, and weak weights. η = 1 is
-# measured on tasks 1 and 4, 0.3 on 3 to 5; with one sample 1 is much better, with 50 candidates 5 to 13
+# measured on tasks 1 and 4, 0.3 on all five; with one sample 1 is much better, with 50 candidates 5 to 13
 # points worse on task 4.
 _OURS |= {
     f"ogbench:cube-single-play-singletask-task{task}-v0": Preset(
