@@ -42,7 +42,7 @@ FURTHER = {
     "antmaze-medium-play, max Q backup": ("antmaze-300k", "medium-play_gtp_max_q_100", 83),
     "antmaze-large-play, the same": ("antmaze-300k", "large-play_gtp_max_q_100", None),
     "cube-single, task 1": ("cube-single", "task1_gtp", 97),
-    "cube-single, task 1, IQL's critic, η = 0.3": (
+    "cube-single, task 1, IQL's critic (expectile 0.95), η = 0.3, batches of 1024": (
         "cube-single",
         "task1_gtp_expectile095_batch1024 eta=0.3",
         97,
@@ -50,7 +50,7 @@ FURTHER = {
     "cube-single, task 2, the same": ("cube-single", "task2_gtp_expectile095_batch1024 eta=0.3", 97),
     "cube-single, task 3, the same": ("cube-single", "task3_gtp_expectile095_batch1024 eta=0.3", 97),
     "cube-single, task 4, the same": ("cube-single", "task4_gtp_expectile095_batch1024 eta=0.3", 97),
-    "cube-single, task 5, expectile and batches smaller": ("cube-single", "task5_gtp_implicit_eta03", 97),
+    "cube-single, task 5, the same with 0.9 and 256": ("cube-single", "task5_gtp_implicit_eta03", 97),
 }
 """A line of the README's second table: folder and settings of GTP's rows there, and the target, if any."""
 Evaluations = dict[int, dict[str, list[float]]]
