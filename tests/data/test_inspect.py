@@ -174,6 +174,7 @@ def test_a_mistake_is_one_line_on_stderr_and_2(tmp_path, capsys):
         captured = capsys.readouterr()
         assert captured.out == ""
         assert captured.err.count("\n") == 1
+        assert captured.err.startswith("gtp: ")
 
 
 def test_convert_and_list(tmp_path, capsys):
