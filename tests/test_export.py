@@ -47,7 +47,7 @@ def written(pi, tmp_path, acting=Acting(), format="onnx"):  # noqa: B008
 def ways(agent):
     """Every rule of GTP; of the others the one with most in it."""
     rules = agents.get(agent).make(agents.get(agent).Config(), 1).rules
-    rules = rules if agent == "gtp" else [max(rules, key=["single", "argmax", "softmax"].index)]
+    rules = rules if agent == "gtp" else [max(rules, key=["single", "average", "argmax", "softmax"].index)]
     return [Acting(rule, 1 if rule == "single" else 7) for rule in rules]
 
 

@@ -100,12 +100,24 @@ def test_choose():
     np.testing.assert_allclose(np.bincount(picked[:, 0].astype(int)) / rows, [0.2, 0.5, 0.3], atol=0.012)
     np.testing.assert_array_equal(values.choose(jax.random.key(0), actions, q, "argmax"), 1.0)
     np.testing.assert_array_equal(values.choose(jax.random.key(0), actions, q, "single"), 0.0)
+    averaged = np.asarray(values.choose(jax.random.key(0), actions, q, "average"))
+    assert averaged.shape == (rows, 2)
+    np.testing.assert_allclose(averaged, 0.2 * 0 + 0.5 * 1 + 0.3 * 2, rtol=1e-5)
 
 
 def test_argmax_looks_at_each_row():
     actions = jnp.arange(6.0).reshape(2, 3, 1)
     q = jnp.array([[1.0, 5.0, 2.0], [3.0, 4.0, 9.0]])
     np.testing.assert_array_equal(values.choose(jax.random.key(0), actions, q, "argmax")[:, 0], [3, 1, 5])
+
+
+def test_average_is_the_mean_of_what_softmax_draws_from():
+    """Candidates of N(μ, σ²) and Q = g·a make softmax's policy N(μ + σ²·g, σ²), whose mean is μ + σ²·g."""
+    mu, sigma, slope = np.array([0.2, -0.1]), 0.3, np.array([1.5, -0.8])
+    actions = mu + sigma * jax.random.normal(jax.random.key(1), (200_000, 1, 2))
+    q = jnp.sum(actions * slope, axis=-1)
+    averaged = values.choose(jax.random.key(0), actions, q, "average")[0]
+    np.testing.assert_allclose(averaged, mu + sigma**2 * slope, atol=0.005)
 
 
 # Probes: the smallest problems with a known Q --------------------------------------------------------------

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gtp.errors import UserError
+from gtp.types import Acting, Rule
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,10 +17,10 @@ class Eval:
 
     episodes: int = 10
     """Episodes per member."""
-    act: Literal["single", "softmax", "argmax"] | None = None
+    act: Rule | None = None
     """How to act; by default one sample and, where there is a critic, softmax over 50 candidates."""
     candidates: int | None = None
-    """Samples to choose from; 50 by default for softmax and argmax."""
+    """Samples the critic sees; 50 by default, 1 for single."""
     sampling_steps: int | None = None
     """K; by default the agent's own."""
     weights: Literal["online", "ema"] = "online"
@@ -49,7 +50,6 @@ def main(argv: list[str]) -> int:
     from gtp import logs, policy
     from gtp import run as runs
     from gtp.tables import evaluation_table, offline_table
-    from gtp.types import Acting
 
     folder = Path(argv[0])
     options = tyro.cli(Eval, prog="gtp eval RUN", args=argv[1:])

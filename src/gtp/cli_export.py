@@ -8,6 +8,8 @@ from typing import Literal
 
 import tyro
 
+from gtp.types import Acting, Rule
+
 
 @dataclass(frozen=True)
 class Export:
@@ -19,10 +21,10 @@ class Export:
     """ONNX for any runtime, or a serialised jax.export; OUT.json says what is in it."""
     sampling_steps: int | None = None
     """K; by default the agent's own."""
-    act: Literal["single", "argmax", "softmax"] = "single"
-    """One sample, or the critic's choice among candidates."""
+    act: Rule = "single"
+    """One sample, or what the critic makes of several candidates: draws one, takes the best, averages."""
     candidates: int | None = None
-    """Samples to choose from; 50 by default for softmax and argmax."""
+    """Samples the critic sees; 50 by default, 1 for single."""
     weights: Literal["online", "ema"] = "online"
     """The trained actor or its moving average."""
     member: int = 0
@@ -35,7 +37,6 @@ def main(argv: list[str]) -> int:
         tyro.cli(Export, prog="gtp export RUN", args=["--help"])
     options = tyro.cli(Export, prog="gtp export RUN", args=argv[1:])
     from gtp import export, policy
-    from gtp.types import Acting
 
     pi = policy.load(argv[0])
     candidates = options.candidates or (1 if options.act == "single" else 50)

@@ -30,7 +30,8 @@ WORDS = {
     "narrow with few seeds: with three seeds of one task it covers the truth in about three of four cases.",
     "one sample": "the policy's action as drawn; its only one, or its mean, where the agent acts so.",
     "softmax of N": "N actions drawn, one of them chosen at random with odds exp Q of the target critic; "
-    "argmax takes the highest Q. This is another policy than one sample.",
+    "argmax takes the highest Q, average weights all by exp Q and acts by their mean. Each is another policy "
+    "than one sample.",
     "published": "as printed by the source named in the title. Environment, physics, data, acting rule and "
     "choice of checkpoint behind it are the source's, and often not said.",
 }

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 Array = Any
 """A numpy or JAX array; the shapes are in the docstrings."""
 
 Metrics = dict[str, Array]
 """Scalars an update reports, by name."""
+
+Rule = Literal["single", "softmax", "argmax", "average"]
+"""One sample of the policy; or of several candidates the target critic draws one with odds exp Q, takes the
+best, or averages them with weights exp Q, which is the mean of the policy that softmax draws from."""
+
+RULES: tuple[Rule, ...] = get_args(Rule)
+"""What an agent with a critic can act by."""
 
 
 class Transition(NamedTuple):
@@ -43,10 +50,10 @@ class State(NamedTuple):
 class Acting(NamedTuple):
     """How a policy turns into one action; every score says which of these it was taken with."""
 
-    rule: Literal["single", "softmax", "argmax"] = "single"
-    """One sample (the paper's words), or a choice among candidates by the target critic."""
+    rule: Rule = "single"
+    """One sample (the paper's words), or what the target critic makes of several candidates."""
     candidates: int = 1
-    """Samples to choose from; 1 for `single`."""
+    """Samples the critic sees; 1 for `single`."""
     sampling_steps: int | None = None
     """K; None takes the agent's own."""
     weights: Literal["online", "ema"] = "online"

@@ -6,7 +6,7 @@ A critic's answer has the ensemble on its first axis: (members, …).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from gtp.gaussian import Gaussian, GaussianNetwork
 from gtp.nn import Ensemble
 from gtp.optim import Optimiser, descend
-from gtp.types import Acting, Array, Metrics, Transition
+from gtp.types import Acting, Array, Metrics, Rule, Transition
 
 
 def smallest(q: Array) -> Array:
@@ -140,10 +140,12 @@ def act_gaussian(key: Array, acting: Acting, pi: Gaussian, q: Callable[[Array], 
     return act(key, acting, lambda key, count: pi.sample(key, (count,)), q)
 
 
-def choose(key: Array, actions: Array, q: Array, rule: Literal["single", "softmax", "argmax"]) -> Array:
-    """Pick one of the candidate actions (candidates, batch, action) by its value q (candidates, batch)."""
+def choose(key: Array, actions: Array, q: Array, rule: Rule) -> Array:
+    """One action of the candidates (candidates, batch, action) by their values q (candidates, batch)."""
     if rule == "single":
         return actions[0]
+    if rule == "average":
+        return jnp.sum(jax.nn.softmax(q, axis=0)[..., None] * actions, axis=0)
     index = jax.random.categorical(key, q, axis=0) if rule == "softmax" else jnp.argmax(q, axis=0)
     return jnp.take_along_axis(actions, index[None, :, None], axis=0)[0]
 

@@ -7,7 +7,8 @@ An ordinary actor-critic whose actor never leaves the data. One update:
     actor    −w·ln π(a|s),                            π a Gaussian with one deviation for all observations
     target   φ⁻ by a moving average
 
-It acts with the mean of π, as published; `softmax` and `argmax` choose among draws of π by the critic.
+It acts with the mean of π, as published; `softmax`, `argmax` and `average` act by
+what the critic makes of several draws of π.
 
 Differences from the code behind the scores people quote (CORL's):
  1. The mean is squashed by tanh, theirs is free and its actions clipped.
@@ -28,7 +29,7 @@ from gtp.config import Fraction, Positive
 from gtp.gaussian import GaussianNetwork
 from gtp.nn import Ensemble, Normaliser
 from gtp.optim import adam, polyak
-from gtp.types import Acting, Agent, Array, Metrics, State, Transition
+from gtp.types import RULES, Acting, Agent, Array, Metrics, State, Transition
 
 
 @dataclass(frozen=True)
@@ -104,4 +105,4 @@ def make(config: Config, total_steps: int) -> Agent:
         obs = params.normaliser(obs)
         return values.act_gaussian(key, acting, params.actor(obs), lambda a: params.critic_target(obs, a))
 
-    return Agent(init, update, act, ("single", "softmax", "argmax"), values.cautious_q)
+    return Agent(init, update, act, RULES, values.cautious_q)

@@ -34,7 +34,7 @@ from gtp.errors import UserError
 from gtp.nn import FlowNetwork
 from gtp.noise import Noise, growing_levels, karras_level, sampling_grid
 from gtp.optim import descend, ema_rate
-from gtp.types import Acting, Agent, Array, Metrics, State, Transition
+from gtp.types import RULES, Acting, Agent, Array, Metrics, State, Transition
 
 
 @dataclass(frozen=True)
@@ -154,4 +154,4 @@ def make(config: Config, total_steps: int) -> Agent:
         draw = lambda key, samples: policy(actor, obs, key, samples, steps)  # noqa: E731
         return values.act(key, acting, draw, lambda actions: params.critic_target(obs, actions))
 
-    return Agent(init, update, act, ("single", "softmax", "argmax"), values.cautious_q)
+    return Agent(init, update, act, RULES, values.cautious_q)

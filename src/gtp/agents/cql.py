@@ -11,7 +11,8 @@ data are. One update:
     Lagrange  α carries a multiplier α' that moves so that the gap is τ
     target    φ⁻ by a moving average
 
-It acts with the mode of π, as published; `softmax` and `argmax` choose among draws of π by the critic.
+It acts with the mode of π, as published; `softmax`, `argmax` and `average` act by
+what the critic makes of several draws of π.
 
 Differences from the code behind the scores people quote (CORL's):
  1. Initial weights are Equinox's, not orthogonal, and the last layers are not near 0.
@@ -33,7 +34,7 @@ from gtp.config import Count, Fraction, NonNegative, Positive
 from gtp.gaussian import TanhGaussian
 from gtp.nn import Ensemble, Network, Normaliser
 from gtp.optim import adam, descend, polyak
-from gtp.types import Acting, Agent, Array, Metrics, State, Transition
+from gtp.types import RULES, Acting, Agent, Array, Metrics, State, Transition
 
 
 @dataclass(frozen=True)
@@ -215,4 +216,4 @@ def make(config: Config, total_steps: int) -> Agent:
         draw = lambda key, count: pi.sample(key, (count,))[0]  # noqa: E731
         return values.act(key, acting, draw, lambda a: params.critic_target(obs, a))
 
-    return Agent(init, update, act, ("single", "softmax", "argmax"), values.cautious_q)
+    return Agent(init, update, act, RULES, values.cautious_q)

@@ -30,7 +30,7 @@ from gtp.actor_critic import OptState
 from gtp.config import Count, Fraction, NonNegative, Positive
 from gtp.nn import Ensemble, Network, Normaliser
 from gtp.optim import adam, descend, polyak
-from gtp.types import Acting, Agent, Array, Metrics, State, Transition
+from gtp.types import RULES, Acting, Agent, Array, Metrics, State, Transition
 
 
 @dataclass(frozen=True)
@@ -130,4 +130,4 @@ def make(config: Config, total_steps: int) -> Agent:
 
         return values.act(key, acting, draw, lambda actions: params.critic_target(obs, actions))
 
-    return Agent(init, update, act, ("single", "softmax", "argmax"), values.cautious_q)
+    return Agent(init, update, act, RULES, values.cautious_q)

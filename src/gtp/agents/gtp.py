@@ -40,7 +40,7 @@ from gtp.errors import UserError
 from gtp.nn import Ensemble, FlowNetwork, Normaliser
 from gtp.noise import LevelRule, Noise, Times, URule, draw_times, edm_weight, num_levels, sampling_grid
 from gtp.optim import adam, cosine, descend, polyak
-from gtp.types import Acting, Agent, Array, Metrics, State, Transition
+from gtp.types import RULES, Acting, Agent, Array, Metrics, State, Transition
 
 
 @dataclass(frozen=True)
@@ -368,4 +368,4 @@ def make(config: Config, total_steps: int) -> Agent:
         q = values.smallest(params.critic_target(obs, actions))
         return values.choose(key_choice, actions, q, acting.rule)
 
-    return Agent(init, update, act, ("single", "softmax", "argmax"), values.cautious_q)
+    return Agent(init, update, act, RULES, values.cautious_q)

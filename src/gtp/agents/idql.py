@@ -29,7 +29,7 @@ from gtp.config import Count, Fraction, Positive
 from gtp.implicit import OptState
 from gtp.nn import Ensemble, FlowNetwork, Normaliser
 from gtp.optim import adam, descend, polyak
-from gtp.types import Acting, Agent, Array, Metrics, State, Transition
+from gtp.types import RULES, Acting, Agent, Array, Metrics, State, Transition
 
 
 @dataclass(frozen=True)
@@ -124,4 +124,4 @@ def make(config: Config, total_steps: int) -> Agent:
         draw = lambda key, samples: diffusion.policy(actor, obs, key, samples, schedule)  # noqa: E731
         return values.act(key, acting, draw, lambda actions: params.critic_target(obs, actions))
 
-    return Agent(init, update, act, ("single", "softmax", "argmax"), values.cautious_q)
+    return Agent(init, update, act, RULES, values.cautious_q)

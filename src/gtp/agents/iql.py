@@ -8,7 +8,8 @@ No action outside the data is ever asked for. One update:
     critic   Q(s, a)  →  r + γ·V(s')
     target   φ⁻ by a moving average
 
-It acts with the mean of π, as published; `softmax` and `argmax` choose among draws of π by the critic.
+It acts with the mean of π, as published; `softmax`, `argmax` and `average` act by
+what the critic makes of several draws of π.
 
 Differences from the published code:
  1. No dropout in the actor, which the authors use for Adroit and Kitchen.
@@ -29,7 +30,7 @@ from gtp.implicit import OptState, Params
 from gtp.nn import Ensemble
 from gtp.optim import adam, cosine
 from gtp.starts import orthogonal
-from gtp.types import Acting, Agent, Array, Metrics, State, Transition
+from gtp.types import RULES, Acting, Agent, Array, Metrics, State, Transition
 
 
 @dataclass(frozen=True)
@@ -103,4 +104,4 @@ def make(config: Config, total_steps: int) -> Agent:
         obs = params.normaliser(obs)
         return values.act_gaussian(key, acting, params.actor(obs), lambda a: params.critic_target(obs, a))
 
-    return Agent(init, update, act, ("single", "softmax", "argmax"), values.cautious_q)
+    return Agent(init, update, act, RULES, values.cautious_q)

@@ -30,7 +30,7 @@ from gtp.actor_critic import OptState, Params
 from gtp.config import Count, Fraction, NonNegative, Positive
 from gtp.nn import FlowNetwork
 from gtp.optim import descend
-from gtp.types import Acting, Agent, Array, Metrics, State, Transition
+from gtp.types import RULES, Acting, Agent, Array, Metrics, State, Transition
 
 LEAST = 0.01
 """The smallest r the network is told of; a logarithm of 0 would run away."""
@@ -138,4 +138,4 @@ def make(config: Config, total_steps: int) -> Agent:
         draw = lambda key, samples: policy(actor, obs, key, samples, steps)  # noqa: E731
         return values.act(key, acting, draw, lambda actions: params.critic_target(obs, actions))
 
-    return Agent(init, update, act, ("single", "softmax", "argmax"), values.cautious_q)
+    return Agent(init, update, act, RULES, values.cautious_q)

@@ -8,8 +8,9 @@ The behaviour's own Q, learned on the data's next actions, and one step of impro
                weighted:    −w·ln π(a|s),   w = min(exp(T·A), 100),   A = Q(s, a) − mean Q(s, samples of β)
     target     φ⁻ by a moving average
 
-It acts with the mean of π, as published; `softmax` and `argmax` choose among draws of π by the critic, which
-for `weighted` at T = 0 is the paper's third way, the best of several samples of the behaviour.
+It acts with the mean of π, as published; `softmax`, `argmax` and `average` act by what the critic makes of
+several draws of π, and `argmax` for `weighted` at T = 0 is the paper's third way, the best of several samples
+of the behaviour.
 
 Differences from the published code:
  1. Critic, behaviour and policy learn side by side; the authors train them one after the other, for 2 M,
@@ -32,7 +33,7 @@ from gtp.config import Count, Fraction, NonNegative, Positive
 from gtp.gaussian import Gaussian, GaussianNetwork
 from gtp.nn import Ensemble, Normaliser
 from gtp.optim import adam, descend, polyak
-from gtp.types import Acting, Agent, Array, Metrics, State, Transition
+from gtp.types import RULES, Acting, Agent, Array, Metrics, State, Transition
 
 
 @dataclass(frozen=True)
@@ -153,4 +154,4 @@ def make(config: Config, total_steps: int) -> Agent:
         obs = params.normaliser(obs)
         return values.act_gaussian(key, acting, params.actor(obs), lambda a: params.critic_target(obs, a))
 
-    return Agent(init, update, act, ("single", "softmax", "argmax"), values.cautious_q)
+    return Agent(init, update, act, RULES, values.cautious_q)

@@ -34,7 +34,7 @@ from gtp.config import Count, Fraction, NonNegative, Positive
 from gtp.flow import column
 from gtp.nn import Ensemble, FlowNetwork, Network, Normaliser
 from gtp.optim import adam, descend, polyak
-from gtp.types import Acting, Agent, Array, Metrics, State, Transition
+from gtp.types import RULES, Acting, Agent, Array, Metrics, State, Transition
 
 
 @dataclass(frozen=True)
@@ -175,4 +175,4 @@ def make(config: Config, total_steps: int) -> Agent:
 
         return values.act(key, acting, draw, lambda actions: params.critic_target(obs, actions))
 
-    return Agent(init, update, act, ("single", "softmax", "argmax"), values.cautious_q)
+    return Agent(init, update, act, RULES, values.cautious_q)
