@@ -14,8 +14,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 WAYS = {"single": "one sample", "softmax": "50 candidates"}
-GREEDY = {"argmax": "best of 50"}
-"""Shown only where a folder has such rows."""
+RARER = {"argmax": "best of 50", "average": "average of 50"}
+"""Each shown only where a folder has such rows, and only its last evaluation, for there is but one."""
 TASKS = ("hopper", "walker2d", "halfcheetah")
 HEADLINE = {
     "**GTP**, K = 5": ("gtp_layer_norm", "eta=5", ("5",)),
@@ -34,9 +34,14 @@ HEADLINE = {
 USUAL = (300_000, 5)
 """Updates and seeds of a cell of that table that says nothing else."""
 FURTHER = {
-    "hopper-medium-expert": ("medium-expert-300k", "hopper-medium-expert_gtp", 112),
-    "walker2d-medium-expert": ("medium-expert-300k", "walker2d-medium-expert_gtp", 114),
-    "halfcheetah-medium-expert, `rfqi`": ("medium-expert-300k", "halfcheetah-medium-expert_gtp_rfqi_30", 93),
+    "hopper-medium-expert": ("medium-expert-500k", "hopper-medium-expert_gtp", 112),
+    "walker2d-medium-expert": ("medium-expert-500k", "walker2d-medium-expert_gtp", 114),
+    "walker2d-medium-expert, η = 1": (
+        "medium-expert-500k",
+        "walker2d-medium-expert_gtp_weaker_300k eta=1",
+        114,
+    ),
+    "halfcheetah-medium-expert, `rfqi`": ("medium-expert-500k", "halfcheetah-medium-expert_gtp_rfqi_30", 93),
     "antmaze-umaze": ("antmaze-300k", "umaze_gtp eta=5", 95),
     "antmaze-umaze, five other seeds": ("antmaze-300k", "umaze_gtp_other_seeds_100", 95),
     "antmaze-medium-play, max Q backup": ("antmaze-300k", "medium-play_gtp_max_q_100", 83),
@@ -50,7 +55,7 @@ FURTHER = {
     "cube-single, task 2, the same": ("cube-single", "task2_gtp_expectile095_batch1024 eta=0.3", 97),
     "cube-single, task 3, the same": ("cube-single", "task3_gtp_expectile095_batch1024 eta=0.3", 97),
     "cube-single, task 4, the same": ("cube-single", "task4_gtp_expectile095_batch1024 eta=0.3", 97),
-    "cube-single, task 5, the same with 0.9 and 256": ("cube-single", "task5_gtp_implicit_eta03", 97),
+    "cube-single, task 5, the same": ("cube-single", "task5_gtp_expectile095_batch1024 eta=0.3", 97),
 }
 """A line of the README's second table: folder and settings of GTP's rows there, and the target, if any."""
 Evaluations = dict[int, dict[str, list[float]]]
@@ -104,19 +109,22 @@ def read(folder: Path) -> dict[tuple[str, str], dict[str, Evaluations]]:
 def table(folder: Path) -> str:
     """The table of a folder; with several evaluations, what last, last three and best of them are."""
     rows = read(folder)
-    shown = WAYS | (GREEDY if any("argmax" in ways for ways in rows.values()) else {})
+    rarer = {way: name for way, name in RARER.items() if any(way in ways for ways in rows.values())}
     longest = max(len(evaluations) for ways in rows.values() for evaluations in ways.values())
     columns = {"": last} if longest == 1 else {": last": last, ", best": best}
     if longest > 2:
         columns = {": last": last, ", last 3": last_three, ", best": best}
-    heads = [f"{name}{column}" for name in shown.values() for column in columns]
+    heads = [f"{name}{column}" for name in WAYS.values() for column in columns] + list(rarer.values())
     lines = [["settings", "K", "updates", "seeds × episodes", *heads]]
     lines.append(["---"] * len(lines[0]))
     for (settings, steps), ways in rows.items():
         evaluations = next(iter(ways.values()))
         seeds = evaluations[max(evaluations)]
         size = f"{len(seeds)} × {len(next(iter(seeds.values())))}"
-        cells = [column(ways[way]) if way in ways else "–" for way in shown for column in columns.values()]
+        shown = [(way, column) for way in WAYS for column in columns.values()] + [
+            (way, last) for way in rarer
+        ]
+        cells = [column(ways[way]) if way in ways else "–" for way, column in shown]
         lines.append([settings, steps or "–", f"{max(evaluations):,}", size, *cells])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -137,14 +145,15 @@ def headline() -> str:
 
 def further() -> str:
     """The README's second table: GTP on the tasks that are not finished, beside their targets."""
-    lines = [["", "updates", "seeds × episodes", *WAYS.values(), "target"]]
+    shown = WAYS | {"average": RARER["average"]}
+    lines = [["", "updates", "seeds × episodes", *shown.values(), "target"]]
     lines.append(["---"] * len(lines[0]))
     for task, (folder, settings, target) in FURTHER.items():
         ways = read(HERE / folder)[settings, "5"]
         evaluations = ways["single"]
         seeds = evaluations[max(evaluations)]
         size = f"{len(seeds)} × {len(next(iter(seeds.values())))}"
-        scores = [last(ways[way]) for way in WAYS]
+        scores = [last(ways[way]) if way in ways else "–" for way in shown]
         lines.append([task, f"{max(evaluations):,}", size, *scores, "–" if target is None else str(target)])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

@@ -179,13 +179,13 @@ def test_eval_repeats_the_episodes_of_training(tmp_path, capsys):
     assert cli.main(["eval", str(out), "--episodes", "6", "--json"]) == 0
     again = json.loads(capsys.readouterr().out)
     trained = logs.read(out / "eval.csv")
-    assert len(trained) == 2 * 2 * 6
+    assert len(trained) == 2 * 3 * 6
     assert [{k: str(v) for k, v in row.items()} for row in again] == trained
     assert cli.main(["eval", str(out), "--episodes", "4", "--act", "softmax", "--json"]) == 0
     fewer = json.loads(capsys.readouterr().out)
     some = [row for row in trained if row["act"] == "softmax" and int(row["episode"]) < 4]
     assert [{k: str(v) for k, v in row.items()} for row in fewer] == some
-    assert {row["act"] for row in trained} == {"single", "softmax"}
+    assert {row["act"] for row in trained} == {"single", "softmax", "average"}
     assert {row["sampling_steps"] for row in trained} == {"2"}
 
 
