@@ -15,7 +15,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 WAYS = {"single": "one sample", "softmax": "50 candidates"}
 RARER = {"argmax": "best of 50", "average": "average of 50"}
-"""Each shown only where a folder has such rows, and only its last evaluation, for there is but one."""
+"""Each shown only where a folder has such rows, and only its last evaluation, or tables grow too wide."""
 TASKS = ("hopper", "walker2d", "halfcheetah")
 HEADLINE = {
     "**GTP**, K = 5": ("gtp_layer_norm", "eta=5", ("5",)),
@@ -79,6 +79,19 @@ def last(evaluations: Evaluations) -> str:
     return f"{statistics.mean(means):.1f}{spread}"
 
 
+def size(evaluations: Evaluations) -> str:
+    """Seeds × episodes of the last evaluation."""
+    seeds = evaluations[max(evaluations)]
+    return f"{len(seeds)} × {len(next(iter(seeds.values())))}"
+
+
+def last_beside(others: Evaluations, evaluations: Evaluations | None) -> str:
+    """The last evaluation, with its size where it is not the size of the others in its line."""
+    if not evaluations:
+        return "–"
+    return last(evaluations) + (f" ({size(evaluations)})" if size(evaluations) != size(others) else "")
+
+
 def last_three(evaluations: Evaluations) -> str:
     """Mean of the last three evaluations."""
     if len(evaluations) < 3:
@@ -119,13 +132,9 @@ def table(folder: Path) -> str:
     lines.append(["---"] * len(lines[0]))
     for (settings, steps), ways in rows.items():
         evaluations = next(iter(ways.values()))
-        seeds = evaluations[max(evaluations)]
-        size = f"{len(seeds)} × {len(next(iter(seeds.values())))}"
-        shown = [(way, column) for way in WAYS for column in columns.values()] + [
-            (way, last) for way in rarer
-        ]
-        cells = [column(ways[way]) if way in ways else "–" for way, column in shown]
-        lines.append([settings, steps or "–", f"{max(evaluations):,}", size, *cells])
+        cells = [column(ways[way]) if way in ways else "–" for way in WAYS for column in columns.values()]
+        cells += [last_beside(evaluations, ways.get(way)) for way in rarer]
+        lines.append([settings, steps or "–", f"{max(evaluations):,}", size(evaluations), *cells])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -151,10 +160,9 @@ def further() -> str:
     for task, (folder, settings, target) in FURTHER.items():
         ways = read(HERE / folder)[settings, "5"]
         evaluations = ways["single"]
-        seeds = evaluations[max(evaluations)]
-        size = f"{len(seeds)} × {len(next(iter(seeds.values())))}"
-        scores = [last(ways[way]) if way in ways else "–" for way in shown]
-        lines.append([task, f"{max(evaluations):,}", size, *scores, "–" if target is None else str(target)])
+        scores = [last_beside(evaluations, ways.get(way)) for way in shown]
+        aim = "–" if target is None else str(target)
+        lines.append([task, f"{max(evaluations):,}", size(evaluations), *scores, aim])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

@@ -18,7 +18,7 @@ class Eval:
     episodes: int = 10
     """Episodes per member."""
     act: Rule | None = None
-    """How to act; by default one sample and, where there is a critic, softmax and average of 50 candidates."""
+    """How to act; by default one sample and, where there is a critic, softmax and average of 50."""
     candidates: int | None = None
     """Samples the critic sees; 50 by default, 1 for single."""
     sampling_steps: int | None = None

@@ -134,7 +134,7 @@ def fit_weighted(
 
 
 def act_gaussian(key: Array, acting: Acting, pi: Gaussian, q: Callable[[Array], Array]) -> Array:
-    """The mean of a Gaussian policy where one action is asked for, else the rule's choice among its draws."""
+    """The mean of a Gaussian policy where one action is asked for, else what the rule makes of its draws."""
     if acting.rule == "single":
         return pi.mean
     return act(key, acting, lambda key, count: pi.sample(key, (count,)), q)
