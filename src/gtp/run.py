@@ -311,7 +311,7 @@ def go(
 def ways_to_act(rules: tuple[str, ...]) -> list[Acting]:
     """The ways evaluated by default: one sample, and where there is a critic two uses of 50 candidates.
 
-    `softmax` is the peers'; `average` is better or level so far (results/medium-expert-500k).
+    `softmax` is the peers'; `average` is often better, and worse where equally good ways part.
     """
     return [Acting(), Acting("softmax", 50), Acting("average", 50)] if "softmax" in rules else [Acting()]
 
