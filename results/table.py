@@ -34,8 +34,8 @@ HEADLINE = {
 USUAL = (300_000, 5)
 """Updates and seeds of a cell of that table that says nothing else."""
 FURTHER = {
-    "hopper-medium-expert": ("medium-expert-500k", "hopper-medium-expert_gtp", 112),
-    "walker2d-medium-expert": ("medium-expert-500k", "walker2d-medium-expert_gtp", 114),
+    "hopper-medium-expert": ("medium-expert-500k", "hopper-medium-expert_gtp_30", 112),
+    "walker2d-medium-expert": ("medium-expert-500k", "walker2d-medium-expert_gtp_30", 114),
     "walker2d-medium-expert, η = 1": (
         "medium-expert-500k",
         "walker2d-medium-expert_gtp_weaker_300k eta=1",
