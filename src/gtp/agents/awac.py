@@ -7,8 +7,8 @@ An ordinary actor-critic whose actor never leaves the data. One update:
     actor    −w·ln π(a|s),                            π a Gaussian with one deviation for all observations
     target   φ⁻ by a moving average
 
-It acts with the mean of π, as published; `softmax`, `argmax` and `average` act by
-what the critic makes of several draws of π.
+It acts with the mean of π, as published; `softmax`, `argmax` and `average` act by what the critic makes of
+several draws of π.
 
 Differences from the code behind the scores people quote (CORL's):
  1. The mean is squashed by tanh, theirs is free and its actions clipped.

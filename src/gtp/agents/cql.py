@@ -11,8 +11,8 @@ data are. One update:
     Lagrange  α carries a multiplier α' that moves so that the gap is τ
     target    φ⁻ by a moving average
 
-It acts with the mode of π, as published; `softmax`, `argmax` and `average` act by
-what the critic makes of several draws of π.
+It acts with the mode of π, as published; `softmax`, `argmax` and `average` act by what the critic makes of
+several draws of π.
 
 Differences from the code behind the scores people quote (CORL's):
  1. Initial weights are Equinox's, not orthogonal, and the last layers are not near 0.

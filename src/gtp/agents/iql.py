@@ -8,8 +8,8 @@ No action outside the data is ever asked for. One update:
     critic   Q(s, a)  →  r + γ·V(s')
     target   φ⁻ by a moving average
 
-It acts with the mean of π, as published; `softmax`, `argmax` and `average` act by
-what the critic makes of several draws of π.
+It acts with the mean of π, as published; `softmax`, `argmax` and `average` act by what the critic makes of
+several draws of π.
 
 Differences from the published code:
  1. No dropout in the actor, which the authors use for Adroit and Kitchen.

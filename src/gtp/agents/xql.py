@@ -8,8 +8,8 @@ IQL with the soft maximum that a Gumbel regression finds instead of an expectile
     critic   Q(s, a)  →  r + γ·V(s')
     target   φ⁻ by a moving average
 
-It acts with the mean of π, as published; `softmax`, `argmax` and `average` act by
-what the critic makes of several draws of π.
+It acts with the mean of π, as published; `softmax`, `argmax` and `average` act by what the critic makes of
+several draws of π.
 
 Differences from the published code:
  1. The critic's loss is squared; theirs is a Huber loss that turns linear at 20.
