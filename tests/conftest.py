@@ -12,6 +12,10 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = made_here = tempfile.mkdtemp(prefix="gtp-tests-")
     atexit.register(shutil.rmtree, made_here, ignore_errors=True)
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+# JAX writes a program piece by piece: another process may find half of one, for a moment or, where the writer
+# was killed, for good. JAX then compiles it itself and warns, which is no failure of ours: said here to the
+# processes that tests start, in pyproject.toml to the tests.
+os.environ.setdefault("PYTHONWARNINGS", "ignore:Error reading persistent compilation cache entry:UserWarning")
 # Most programs of tests run once or twice, and compiling them is what takes the time: unoptimised it takes a
 # third of what even the next level takes, which is for what runs for long (`optimised`, `probe.LOOP`).
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
