@@ -7,6 +7,7 @@ of all, the same for all seeds.
 """
 
 import csv
+import functools
 import re
 import statistics
 from collections import defaultdict
@@ -107,6 +108,7 @@ def best(evaluations: Evaluations) -> str:
     return f"{means[step]:.1f} ({step // 1000}k)"
 
 
+@functools.cache
 def read(folder: Path) -> dict[tuple[str, str], dict[str, Evaluations]]:
     """(settings, K) -> way of acting -> evaluations, over all files of a folder."""
     table: dict = defaultdict(lambda: defaultdict(lambda: defaultdict(lambda: defaultdict(list))))
@@ -138,17 +140,25 @@ def table(folder: Path) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def medium(method: str) -> dict[str, dict[str, Evaluations]]:
+    """Task -> way of acting -> evaluations of a line of the README's first table."""
+    # What had been run on the hopper before, and was not run again.
+    before = {(f"hopper-medium_{name}", k): v for (name, k), v in read(HERE / "hopper-medium-start").items()}
+    rows = read(HERE / "medium-300k") | before
+    name, variant, allowed = HEADLINE[method]
+    settings = {task: f"{task}-medium_{name} {variant}".strip() for task in TASKS}
+    return {
+        task: next((rows[which, k] for k in allowed if (which, k) in rows), {})
+        for task, which in settings.items()
+    }
+
+
 def headline() -> str:
     """The README's table: methods against tasks, the last evaluation by both ways of acting."""
-    rows = read(HERE / "medium-300k")
-    # What had been run on the hopper before, and was not run again.
-    rows |= {(f"hopper-medium_{name}", k): v for (name, k), v in read(HERE / "hopper-medium-start").items()}
     lines = [["", *(f"{task}: {way}" for task in TASKS for way in WAYS.values())]]
     lines.append(["---"] * len(lines[0]))
-    for method, (name, variant, allowed) in HEADLINE.items():
-        settings = [f"{task}-medium_{name} {variant}".strip() for task in TASKS]
-        cells = [next((rows[which, k] for k in allowed if (which, k) in rows), {}) for which in settings]
-        lines.append([method, *(cell(ways.get(way)) for ways in cells for way in WAYS)])
+    for method in HEADLINE:
+        lines.append([method, *(cell(ways.get(way)) for ways in medium(method).values() for way in WAYS)])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

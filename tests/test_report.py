@@ -135,6 +135,22 @@ def test_the_table_of_results_comes_out_of_their_rows():
         assert f"| {name} | 5 | 200,000 | 3 × 10 | {single} | {softmax} |" in page
 
 
+def test_the_pictures_of_results_show_the_tables_numbers(tmp_path):
+    sys.path.insert(0, str(RESULTS.parent))
+    import figures
+
+    front = (RESULTS.parents[1] / "README.md").read_text()
+    lines = figures.lines_of_scores()
+    assert len(lines) == len(figures.TASKS) + 1 + len(figures.FURTHER)
+    for name, ways, _ in lines:
+        for evaluations in (ways["single"], ways["softmax"]):
+            mean, spread = figures.mean_and_spread(evaluations[max(evaluations)])
+            assert f"{mean:.1f} ± {spread:.1f}" in front, name
+    for draw in (figures.draw_scores, figures.draw_curves):
+        draw(tmp_path / "drawn.png")
+        assert (tmp_path / "drawn.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_eta_zero_is_compared_with_behaviour_cloning(tmp_path):
     path = write_rows(tmp_path / "a.csv", [{}, {"variant": "eta=0"}])
     made = gathered(path)

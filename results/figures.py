@@ -1,0 +1,119 @@
+"""Draw the pictures of the README and of results/README.md from the rows: python results/figures.py.
+
+docs/scores.png shows the last evaluation of GTP on every task of the README's tables by each way of acting,
+results/curves.png every evaluation of every agent on the medium tasks. Numbers are those of `table.py`.
+"""
+
+import statistics
+import textwrap
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("agg")
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from table import FURTHER, HEADLINE, HERE, RARER, TASKS, WAYS, Evaluations, medium, read, seed_means
+
+SCORES = HERE.parent / "docs" / "scores.png"
+CURVES = HERE / "curves.png"
+MEDIUM_TARGETS = {"hopper": 90, "walker2d": 89, "halfcheetah": 54}
+LOOKS = {
+    "single": ("o", "#9a9a9a", -0.16),
+    "softmax": ("s", "#1f77b4", 0.0),
+    "average": ("D", "#d95f02", 0.16),
+}
+"""Marker, colour and height within its line of each way of acting."""
+GAPS = {"hopper-medium-expert", "antmaze-umaze", "cube-single, task 1"}
+"""Lines with which another benchmark begins."""
+AGENTS = {name: name.replace("*", "") for name in HEADLINE if "K = 2" not in name and "other" not in name}
+"""Lines of the headline that have curves, and what the legend calls them."""
+
+
+def mean_and_spread(seeds: dict[str, list[float]]) -> tuple[float, float]:
+    """Mean over seeds and their standard deviation, 0 for one seed."""
+    means = seed_means(seeds)
+    return statistics.mean(means), statistics.stdev(means) if len(means) > 1 else 0.0
+
+
+def lines_of_scores() -> list[tuple[str, dict[str, Evaluations], int | None]]:
+    """Name, evaluations by way of acting, and target of each task, from the README's two tables."""
+    first = medium("**GTP**, K = 5")
+    again = medium("**GTP**, K = 5, five other seeds")["hopper"]
+    lines = [(f"{task}-medium", first[task], MEDIUM_TARGETS[task]) for task in TASKS]
+    lines.insert(1, ("hopper-medium, five other seeds", again, MEDIUM_TARGETS["hopper"]))
+    for task, (folder, settings, target) in FURTHER.items():
+        lines.append((task.replace("`", ""), read(HERE / folder)[settings, "5"], target))
+    return lines
+
+
+def draw_scores(path: Path) -> None:
+    """One line a task: three ways of acting with the same policies, and the target."""
+    lines = lines_of_scores()
+    figure, axes = plt.subplots(figsize=(9, 0.36 * len(lines) + 1.2), layout="constrained")
+    height, heights = 0.0, []
+    for name, ways, target in lines:
+        height -= 1.5 if name in GAPS else 1.0
+        heights.append(height)
+        for way, (marker, colour, offset) in LOOKS.items():
+            if way in ways:
+                mean, spread = mean_and_spread(ways[way][max(ways[way])])
+                axes.errorbar(mean, height - offset, xerr=spread, fmt=marker, color=colour, ms=5, lw=1)
+        if target is not None:
+            axes.plot([target] * 2, [height - 0.4, height + 0.4], color="black", lw=2)
+    names = {
+        "single": WAYS["single"],
+        "softmax": f"{WAYS['softmax']}, one drawn",
+        "average": RARER["average"],
+    }
+    for way, (marker, colour, _) in LOOKS.items():
+        axes.plot([], [], marker, color=colour, ms=5, label=names[way])
+    axes.plot([], [], "|", color="black", ms=10, mew=2, label="target")
+    axes.set_yticks(heights, [textwrap.fill(name, 46) for name, _, _ in lines], fontsize=8)
+    figure.supxlabel("normalised score, or percent of episodes that reach the goal", fontsize=9)
+    axes.set(xlim=(0, 130), ylim=(height - 0.8, -0.2))
+    axes.grid(axis="x", alpha=0.3)
+    figure.legend(loc="outside upper center", ncols=4, frameon=False)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def draw_curve(axes: Axes, evaluations: Evaluations, aside: float, **look) -> None:
+    """Mean and deviation over seeds at every evaluation, drawn aside of others' bars."""
+    steps = sorted(evaluations)
+    points = [mean_and_spread(evaluations[step]) for step in steps]
+    thousands = [step / 1000 + aside for step in steps]
+    axes.errorbar(thousands, [mean for mean, _ in points], yerr=[s for _, s in points], capsize=2, **look)
+
+
+def draw_curves(path: Path) -> None:
+    """Scores over updates on the medium tasks, by both ways of acting, all agents."""
+    figure, panels = plt.subplots(2, 3, figsize=(11, 6.5), sharex=True, layout="constrained")
+    for number, (method, label) in enumerate(AGENTS.items()):
+        aside = 2.5 * (number - len(AGENTS) / 2)
+        look = {
+            "color": f"C{number}",
+            "label": label,
+            "marker": "o",
+            "ms": 3,
+            "lw": 2.2 if number == 0 else 1.1,
+        }
+        for column, ways in enumerate(medium(method).values()):
+            for row, way in enumerate(WAYS):
+                if way in ways:
+                    draw_curve(panels[row][column], ways[way], aside, **look)
+    for column, task in enumerate(TASKS):
+        panels[0][column].set_title(f"{task}-medium-v2")
+        panels[1][column].set_xlabel("updates, thousands")
+        for row, way in enumerate(WAYS.values()):
+            panels[row][column].grid(alpha=0.3)
+            panels[row][0].set_ylabel(f"normalised score, {way}")
+    handles, labels = panels[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    draw_scores(SCORES)
+    draw_curves(CURVES)
