@@ -1,11 +1,12 @@
 """Draw the pictures of the README and of results/README.md from the rows: python results/figures.py.
 
-docs/scores.png shows the last evaluation of GTP on every task of the README's tables by each way of acting,
-results/curves.png every evaluation of every agent on the medium tasks. Numbers are those of `table.py`.
+docs/scores.png shows the last evaluation of GTP with K = 5 on every task of the README's two tables, by each
+way of acting; results/curves.png every evaluation of the agents of its first table. Numbers are `table.py`'s.
 """
 
 import statistics
 import textwrap
+from collections import defaultdict
 from pathlib import Path
 
 import matplotlib
@@ -13,10 +14,11 @@ import matplotlib
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-from table import FURTHER, HEADLINE, HERE, RARER, TASKS, WAYS, Evaluations, medium, read, seed_means
+from table import FURTHER, HEADLINE, HERE, RARER, TASKS, WAYS, Evaluations, medium, read, seed_means, size
 
 SCORES = HERE.parent / "docs" / "scores.png"
 CURVES = HERE / "curves.png"
+CUBE_TARGET = 97
 MEDIUM_TARGETS = {"hopper": 90, "walker2d": 89, "halfcheetah": 54}
 LOOKS = {
     "single": ("o", "#9a9a9a", -0.16),
@@ -36,15 +38,32 @@ def mean_and_spread(seeds: dict[str, list[float]]) -> tuple[float, float]:
     return statistics.mean(means), statistics.stdev(means) if len(means) > 1 else 0.0
 
 
+def joined(parts: list[Evaluations]) -> Evaluations:
+    """Evaluations of several runs or tasks as one: seeds side by side, a seed's episodes together."""
+    whole: Evaluations = defaultdict(lambda: defaultdict(list))
+    for part in parts:
+        for step, seeds in part.items():
+            for seed, episodes in seeds.items():
+                whole[step][seed].extend(episodes)
+    return whole
+
+
 def lines_of_scores() -> list[tuple[str, dict[str, Evaluations], int | None]]:
     """Name, evaluations by way of acting, and target of each task, from the README's two tables."""
     first = medium("**GTP**, K = 5")
     again = medium("**GTP**, K = 5, five other seeds")["hopper"]
     lines = [(f"{task}-medium", first[task], MEDIUM_TARGETS[task]) for task in TASKS]
     lines.insert(1, ("hopper-medium, five other seeds", again, MEDIUM_TARGETS["hopper"]))
+    cubes = []
     for task, (folder, settings, target) in FURTHER.items():
-        lines.append((task.replace("`", ""), read(HERE / folder)[settings, "5"], target))
-    return lines
+        ways = read(HERE / folder)[settings, "5"]
+        cubes += [ways] if folder == "cube-single" and settings != "task1_gtp" else []
+        # The cube's target is for the five tasks together.
+        lines.append(
+            (task.replace("`rfqi`", "expert: RFQI's SAC"), ways, None if folder == "cube-single" else target)
+        )
+    five = {way: joined([ways[way] for ways in cubes]) for way in WAYS}
+    return [*lines, ("cube-single, tasks 1 to 5, the same", five, CUBE_TARGET)]
 
 
 def draw_scores(path: Path) -> None:
@@ -69,8 +88,9 @@ def draw_scores(path: Path) -> None:
     for way, (marker, colour, _) in LOOKS.items():
         axes.plot([], [], marker, color=colour, ms=5, label=names[way])
     axes.plot([], [], "|", color="black", ms=10, mew=2, label="target")
-    axes.set_yticks(heights, [textwrap.fill(name, 46) for name, _, _ in lines], fontsize=8)
-    figure.supxlabel("normalised score, or percent of episodes that reach the goal", fontsize=9)
+    labels = [f"{textwrap.fill(name, 46)} ({size(ways['single'])})" for name, ways, _ in lines]
+    axes.set_yticks(heights, labels, fontsize=8)
+    figure.supxlabel("normalised score; on AntMaze and the cube percent of episodes that succeed", fontsize=9)
     axes.set(xlim=(0, 130), ylim=(height - 0.8, -0.2))
     axes.grid(axis="x", alpha=0.3)
     figure.legend(loc="outside upper center", ncols=4, frameon=False)
@@ -79,7 +99,7 @@ def draw_scores(path: Path) -> None:
 
 
 def draw_curve(axes: Axes, evaluations: Evaluations, aside: float, **look) -> None:
-    """Mean and deviation over seeds at every evaluation, drawn aside of others' bars."""
+    """Mean and deviation over seeds at every evaluation, moved aside of others' bars."""
     steps = sorted(evaluations)
     points = [mean_and_spread(evaluations[step]) for step in steps]
     thousands = [step / 1000 + aside for step in steps]
@@ -87,18 +107,22 @@ def draw_curve(axes: Axes, evaluations: Evaluations, aside: float, **look) -> No
 
 
 def draw_curves(path: Path) -> None:
-    """Scores over updates on the medium tasks, by both ways of acting, all agents."""
+    """Scores over updates on the medium tasks, by both ways of acting; of GTP on the hopper all ten seeds."""
     figure, panels = plt.subplots(2, 3, figsize=(11, 6.5), sharex=True, layout="constrained")
     for number, (method, label) in enumerate(AGENTS.items()):
-        aside = 2.5 * (number - len(AGENTS) / 2)
+        aside = 1.2 * (number - len(AGENTS) / 2)
         look = {
             "color": f"C{number}",
             "label": label,
             "marker": "o",
-            "ms": 3,
+            "ms": 4,
             "lw": 2.2 if number == 0 else 1.1,
         }
-        for column, ways in enumerate(medium(method).values()):
+        tasks = medium(method)
+        if number == 0:
+            again = medium("**GTP**, K = 5, five other seeds")["hopper"]
+            tasks["hopper"] = {way: joined([tasks["hopper"][way], again[way]]) for way in WAYS}
+        for column, ways in enumerate(tasks.values()):
             for row, way in enumerate(WAYS):
                 if way in ways:
                     draw_curve(panels[row][column], ways[way], aside, **look)
