@@ -87,10 +87,12 @@ def size(evaluations: Evaluations) -> str:
 
 
 def last_beside(others: Evaluations, evaluations: Evaluations | None) -> str:
-    """The last evaluation, with its size where it is not the size of the others in its line."""
+    """The last evaluation, with its size and updates where they are not those of the others in its line."""
     if not evaluations:
         return "–"
-    return last(evaluations) + (f" ({size(evaluations)})" if size(evaluations) != size(others) else "")
+    unusual = [size(evaluations)] * (size(evaluations) != size(others))
+    unusual += [f"{max(evaluations) // 1000} k"] * (max(evaluations) != max(others))
+    return last(evaluations) + (f" ({', '.join(unusual)})" if unusual else "")
 
 
 def last_three(evaluations: Evaluations) -> str:

@@ -140,8 +140,13 @@ def test_the_pictures_of_results_show_the_tables_numbers(tmp_path):
     import figures
 
     front = (RESULTS.parents[1] / "README.md").read_text()
-    lines = figures.lines_of_scores()
+    *lines, (_, five, target) = figures.lines_of_scores()
     assert len(lines) == len(figures.TASKS) + 1 + len(figures.FURTHER)
+    cubes = [ways["softmax"] for name, ways, _ in lines if name.startswith("cube")][1:]
+    means = [figures.mean_and_spread(seeds)[0] for task in cubes for seeds in task.values()]
+    assert len(means) == 5
+    assert figures.mean_and_spread(five["softmax"][100_000])[0] == pytest.approx(np.mean(means))
+    assert target == 97
     for name, ways, _ in lines:
         for evaluations in (ways["single"], ways["softmax"]):
             mean, spread = figures.mean_and_spread(evaluations[max(evaluations)])

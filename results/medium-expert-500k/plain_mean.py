@@ -1,7 +1,7 @@
 """Episodes by the plain mean of 50 candidates, all alike: python plain_mean.py RUN EPISODES ROWS.csv.
 
-`gtp eval RUN --act average` weighs the candidates by softmax(Q). Without the weights it shows what of the gain
-is the noise of a sample that goes, and what is the critic's. Rows say `mean` where others say `average`.
+`gtp eval RUN --act average` weighs the candidates by softmax(Q). Without the weights one sees what of the
+gain is the noise of a sample that goes, and what is the critic's. Rows say `mean` where others say `average`.
 """
 
 import sys
