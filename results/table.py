@@ -15,7 +15,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 WAYS = {"single": "one sample", "softmax": "50 candidates"}
-RARER = {"argmax": "best of 50", "average": "average of 50"}
+RARER = {"argmax": "best of 50", "average": "average of 50", "mean": "plain mean of 50"}
 """Each shown only where a folder has such rows, and only its last evaluation, or tables grow too wide."""
 TASKS = ("hopper", "walker2d", "halfcheetah")
 HEADLINE = {

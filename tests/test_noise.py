@@ -145,6 +145,16 @@ def test_karras_sampling_grid_falls_from_t_max_to_zero(steps):
     np.testing.assert_allclose(grid[:-1], levels)
 
 
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_near_grid_goes_from_t_max_straight_to_levels_where_the_action_shows(steps):
+    grid = np.asarray(sampling_grid(steps, NOISE, "near"))
+    below = np.asarray(sampling_grid(steps, NOISE._replace(t_max=10 * NOISE.sigma_data)))
+    np.testing.assert_allclose(grid, [80, *below[1:]], rtol=1e-6)
+    # Below 10·σ_data there is nothing to skip.
+    low = NOISE._replace(t_max=2.5)
+    np.testing.assert_allclose(sampling_grid(steps, low, "near"), sampling_grid(steps, low), rtol=1e-6)
+
+
 @pytest.mark.parametrize(("steps", "want"), [(1, [80, 0]), (2, [80, 2, 0]), (5, [80, 60.5, 41, 21.5, 2, 0])])
 def test_linspace_grid_is_that_of_consistency_ac(steps, want):
     np.testing.assert_allclose(sampling_grid(steps, NOISE, "linspace"), want, rtol=1e-6)

@@ -57,9 +57,10 @@ def levels(count: int) -> np.ndarray:
     return np.asarray(karras_level(jnp.arange(count), jnp.float32(count), Noise()), float)
 
 
-def jumps(grid: np.ndarray, count: int) -> list[int]:
-    """Places on the training grid of the levels at which K jumps stop."""
-    stops = np.asarray(karras_level(jnp.arange(count, -1, -1), jnp.float32(count + 1), Noise()), float)
+def jumps(grid: np.ndarray, count: int, start: float = Noise().t_max) -> list[int]:
+    """Places on the training grid of the levels at which K jumps stop on their way down from `start`."""
+    noise = Noise(t_max=start)
+    stops = np.asarray(karras_level(jnp.arange(count, -1, -1), jnp.float32(count + 1), noise), float)
     return [int(np.argmin(np.abs(grid - stop))) for stop in stops]
 
 
@@ -128,18 +129,35 @@ def evaluate(table: np.ndarray | None, level: float, x: np.ndarray) -> np.ndarra
     return np.interp(x / np.sqrt(1 + level**2), POINTS, table)
 
 
+def share_at_modes(grid: np.ndarray, rule: str, stops: list[int]) -> float:
+    """Share of samples that end within 0.1 of a mode, from noise of the first stop's level."""
+    x = grid[stops[0]] * np.random.default_rng(0).normal(size=50_000)
+    for a, b in itertools.pairwise(stops):
+        x = evaluate(two_mode_maps(grid[: a + 1], b, rule)[a], grid[a], x)
+    return float(np.mean(np.abs(np.abs(x) - 1) < 0.1))
+
+
 def two_modes() -> list[Row]:
     """Share of samples that end within 0.1 of a mode, at the fixed point."""
-    noise = np.random.default_rng(0).normal(size=50_000)
     rows = []
     for rule, count in (("adjacent", 41), ("adjacent", 641), ("uniform", 41), ("uniform", 81)):
         grid = levels(count)
-        row = {"u": rule, "N": str(count)}
+        shares = {f"K = {k}": f"{share_at_modes(grid, rule, jumps(grid, k)):.3f}" for k in (1, 2, 5)}
+        rows.append({"u": rule, "N": str(count)} | shares)
+    return rows
+
+
+def sampling_levels() -> list[Row]:
+    """The same from T = 80 by other levels: Karras' grid down from a lower top, but for its first level."""
+    grid = levels(641)
+    rows = []
+    for top in (80.0, 20.0, 10.0, 5.0, 2.5):
+        row = {"top": f"{top:g}"}
         for k in (1, 2, 5):
-            x, stops = grid[-1] * noise, jumps(grid, k)
-            for a, b in itertools.pairwise(stops):
-                x = evaluate(two_mode_maps(grid[: a + 1], b, rule)[a], grid[a], x)
-            row[f"K = {k}"] = f"{np.mean(np.abs(np.abs(x) - 1) < 0.1):.3f}"
+            stops = [len(grid) - 1, *jumps(grid, k, top)[1:]]
+            passed = ", ".join(f"{grid[stop]:.2g}" for stop in stops[1:-1])
+            share = f"{share_at_modes(grid, 'adjacent', stops):.3f}"
+            row[f"K = {k}"] = f"{share} (by {passed})" if passed else share
         rows.append(row)
     return rows
 
@@ -246,7 +264,17 @@ def coverage() -> list[Row]:
 
 TABLES = {
     f.__name__: f
-    for f in (theorem, fixed_points, two_modes, weights, best_of, last_and_best, candidates, coverage)
+    for f in (
+        theorem,
+        fixed_points,
+        two_modes,
+        sampling_levels,
+        weights,
+        best_of,
+        last_and_best,
+        candidates,
+        coverage,
+    )
 }
 
 

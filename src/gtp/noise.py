@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from gtp.types import Array
 
 URule = Literal["adjacent", "gap", "uniform"]
+SamplingGrid = Literal["karras", "near", "linspace"]
 LevelRule = Literal["scheduled", "sawtooth", "fixed"]
 
 
@@ -27,7 +28,7 @@ class Noise(NamedTuple):
 
     t_min: float = 0.002
     """ε, the smallest level a network sees."""
-    t_max: float = 80.0
+    t_max: float | Array = 80.0
     """T, pure noise."""
     rho: float = 7.0
     """ρ, how strongly the grid crowds towards t_min."""
@@ -57,13 +58,18 @@ def karras_midpoint(t: Array, s: Array, noise: Noise) -> Array:
     return ((t ** (1 / noise.rho) + s ** (1 / noise.rho)) / 2) ** noise.rho
 
 
-def sampling_grid(steps: int, noise: Noise, grid: Literal["karras", "linspace"] = "karras") -> Array:
+def sampling_grid(steps: int, noise: Noise, grid: SamplingGrid = "karras") -> Array:
     """T = t_0 > … > t_K = 0, the K + 1 levels an action passes on its way from noise.
 
-    `linspace` is what Consistency-AC's code does: equal steps from T to 2, then 0.
+    `near` wastes no jump on levels where noise hides the action anyway: its first leads from T to the second
+    level of Karras' grid from 10·σ_data, which the others follow down. `linspace` is what Consistency-AC's
+    code does: equal steps from T to 2, then 0.
     """
     if grid == "karras":
         levels = karras_level(jnp.arange(steps, 0, -1), steps + 1, noise)
+    elif grid == "near":
+        top = noise._replace(t_max=jnp.minimum(10 * noise.sigma_data, noise.t_max))
+        levels = karras_level(jnp.arange(steps, 0, -1), steps + 1, top).at[0].set(noise.t_max)
     else:
         levels = jnp.linspace(noise.t_max, 2.0, steps) if steps > 1 else jnp.array([noise.t_max])
     return jnp.append(levels, 0.0)

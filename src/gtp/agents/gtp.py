@@ -38,7 +38,17 @@ from gtp import flow, objectives, values
 from gtp.config import Before, Count, Fraction, NonNegative, Positive
 from gtp.errors import UserError
 from gtp.nn import Ensemble, FlowNetwork, Normaliser
-from gtp.noise import LevelRule, Noise, Times, URule, draw_times, edm_weight, num_levels, sampling_grid
+from gtp.noise import (
+    LevelRule,
+    Noise,
+    SamplingGrid,
+    Times,
+    URule,
+    draw_times,
+    edm_weight,
+    num_levels,
+    sampling_grid,
+)
 from gtp.optim import adam, cosine, descend, polyak
 from gtp.types import RULES, Acting, Agent, Array, Metrics, State, Transition
 
@@ -106,8 +116,9 @@ class Config:
     """ρ of the Karras grid."""
     sigma_data: Positive = 0.5
     """σ_data of the preconditioning."""
-    sampling_grid: Literal["karras", "linspace"] = "karras"
-    """Levels used when acting; linspace is Consistency-AC's."""
+    sampling_grid: SamplingGrid = "karras"
+    """Levels used when acting: Karras' from T; from T at once to those below 10·σ_data (near); or
+    Consistency-AC's (linspace)."""
 
     discount: Fraction = 0.99
     """γ."""
