@@ -120,7 +120,7 @@ def read(folder: Path) -> dict[tuple[str, str], dict[str, Evaluations]]:
                 settings = " ".join(filter(None, (path.stem, row["variant"])))
                 ways = table[settings, row["sampling_steps"]]
                 ways[row["act"]][int(row["step"])][row["seed"]].append(score(row))
-    return table
+    return {key: dict(ways) for key, ways in table.items()}
 
 
 def table(folder: Path) -> str:

@@ -64,6 +64,7 @@ def test_values_out_of_range_are_refused_by_name(field, value, words):
         ({"levels_start": 20, "levels_end": 10}, "levels_start 20 must not exceed levels_end 10"),
         ({"t_min": 2.0, "t_max": 1.0}, "t_min"),
         ({"sampling_grid": "linspace", "t_max": 2.0}, "linspace"),
+        ({"sampling_grid": "near", "sigma_data": 0.0002}, "near"),
         ({"eta": -1.0}, "eta"),
         ({"advantage_scale": "magic"}, "advantage_scale must be one of batch, state"),
         ({"advantage_scale": "state", "baseline_samples": 1}, "baseline_samples"),

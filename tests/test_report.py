@@ -148,9 +148,10 @@ def test_the_pictures_of_results_show_the_tables_numbers(tmp_path):
     assert figures.mean_and_spread(five["softmax"][100_000])[0] == pytest.approx(np.mean(means))
     assert target == 97
     for name, ways, _ in lines:
-        for evaluations in (ways["single"], ways["softmax"]):
-            mean, spread = figures.mean_and_spread(evaluations[max(evaluations)])
-            assert f"{mean:.1f} ± {spread:.1f}" in front, name
+        shown = [ways[way] for way in figures.LOOKS if way in ways]
+        pairs = [figures.mean_and_spread(evaluations[max(evaluations)]) for evaluations in shown]
+        cells = " | ".join(f"{mean:.1f} ± {spread:.1f}" for mean, spread in pairs)
+        assert f"| {cells} |" in front, name
     for draw in (figures.draw_scores, figures.draw_curves):
         draw(tmp_path / "drawn.png")
         assert (tmp_path / "drawn.png").read_bytes().startswith(b"\x89PNG")

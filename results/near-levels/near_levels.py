@@ -1,8 +1,7 @@
 """Episodes of a trained GTP by `sampling_grid` near: python near_levels.py RUN JUMPS EPISODES ROWS.csv.
 
-Which levels an action passes is no matter of training: the map leads from any level to any lower one. So a
-policy trained with Karras' grid is played here as if it had been trained with the other. Rows have the grid
-in `variant`.
+The map leads from any level to any lower one, so a policy trained with Karras' grid can be played by other
+levels. Training with them would differ, for they make the TD target and V too. `variant` has the grid.
 """
 
 import json
@@ -20,10 +19,10 @@ def main() -> None:
     """Appends one row an episode and way of acting to the table."""
     run, jumps, episodes, table = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(shutil.copytree(Path(run) / "policy", Path(folder) / "policy")) / "meta.json"
-        about = json.loads(copy.read_text())
+        meta = Path(shutil.copytree(Path(run) / "policy", Path(folder) / "policy")) / "meta.json"
+        about = json.loads(meta.read_text())
         about["config"]["sampling_grid"] = "near"
-        copy.write_text(json.dumps(about))
+        meta.write_text(json.dumps(about))
         pi = policy.load(Path(folder))
     members = len(pi.about["members"])
     ways = [way._replace(sampling_steps=int(jumps)) for way in runs.ways_to_act(pi.rules)]

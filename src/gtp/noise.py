@@ -29,7 +29,7 @@ class Noise(NamedTuple):
     t_min: float = 0.002
     """ε, the smallest level a network sees."""
     t_max: float | Array = 80.0
-    """T, pure noise."""
+    """T, pure noise; an array where a program sweeps it."""
     rho: float = 7.0
     """ρ, how strongly the grid crowds towards t_min."""
     sigma_data: float = 0.5

@@ -117,8 +117,8 @@ class Config:
     sigma_data: Positive = 0.5
     """σ_data of the preconditioning."""
     sampling_grid: SamplingGrid = "karras"
-    """Levels used when acting: Karras' from T; from T at once to those below 10·σ_data (near); or
-    Consistency-AC's (linspace)."""
+    """Levels an action passes, in acting, TD target and V: Karras' from T; from T at once to those below
+    10·σ_data (near); or Consistency-AC's (linspace)."""
 
     discount: Fraction = 0.99
     """γ."""
@@ -164,6 +164,10 @@ class Config:
             raise UserError("advantage_scale state needs baseline policy with 2 or more baseline_samples")
         if self.backup == "expectile" and self.backup_candidates > 1:
             raise UserError("backup expectile has no candidates: set backup_candidates 1, or backup policy")
+        if self.sampling_grid == "near" and 10 * self.sigma_data <= self.t_min:
+            raise UserError(
+                f"sampling_grid near starts below 10 sigma_data, so t_min {self.t_min} must be less than that"
+            )
         if self.sampling_grid == "linspace" and self.t_max <= 2:
             raise UserError(
                 f"sampling_grid linspace steps down to level 2, so t_max {self.t_max} must exceed 2"
