@@ -15,12 +15,8 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 # JAX writes a program piece by piece: another process may find half of one, for a moment or, where the writer
 # was killed or the disk was full, for good. JAX then compiles it itself and warns, which is no fault of ours:
 # said here to the processes that tests start, in pyproject.toml to the tests.
-os.environ.setdefault(
-    "PYTHONWARNINGS",
-    ",".join(
-        f"ignore:Error {doing} persistent compilation cache entry:UserWarning"
-        for doing in ("reading", "writing")
-    ),
+os.environ["PYTHONWARNINGS"] = ",".join(
+    f"ignore:Error {doing} persistent compilation cache entry:UserWarning" for doing in ("reading", "writing")
 )
 # Most programs of tests run once or twice, and compiling them is what takes the time: unoptimised it takes a
 # third of what even the next level takes, which is for what runs for long (`optimised`, `probe.LOOP`).

@@ -113,7 +113,9 @@ def test_the_page_on_the_paper_shows_the_committed_tables():
         assert make.placed(page, name, make.read(name)) == page
 
 
-@pytest.mark.parametrize("name", ["theorem", "fixed_points", "best_of", "last_and_best", "candidates"])
+@pytest.mark.parametrize(
+    "name", ["theorem", "fixed_points", "sampling_levels", "best_of", "last_and_best", "candidates"]
+)
 def test_the_committed_tables_are_what_the_script_computes(name):
     make = evidence()
     assert make.TABLES[name]() == make.read(name)
