@@ -1,6 +1,7 @@
 """Rebuild the tables of results/README.md and of the README from the rows: python results/table.py.
 
-A table stands between `<!-- rows: FOLDER -->`, `<!-- headline -->` or `<!-- further -->`, and `<!-- end -->`.
+A table stands between `<!-- rows: FOLDER -->`, `<!-- headline -->`, `<!-- further -->` or `<!-- starts -->`,
+and `<!-- end -->`.
 Its numbers are means over seeds, each seed being the mean of its episodes. *last* is the last evaluation, ±
 the standard deviation over seeds; *last 3* the mean of the last three evaluations; *best* the best evaluation
 of all, the same for all seeds.
@@ -59,6 +60,19 @@ FURTHER = {
     "cube-single, task 5, the same": ("cube-single", "task5_gtp_expectile095_batch1024 eta=0.3", 97),
 }
 """A line of the README's second table: folder and settings of GTP's rows there, and the target, if any."""
+STARTS = {
+    "task 1, IQL": ("task1_iql", "", "single"),
+    "task 1, FQL": ("task1_fql", "", "single"),
+    "task 1, GTP, one of 50 drawn": ("task1_gtp_expectile095", "5", "softmax"),
+    "task 1, GTP, average of 50": ("task1_gtp_expectile095", "5", "average"),
+    "task 2, GTP, average of 50": ("task2_gtp_expectile095_batch1024 eta=0.3", "5", "average"),
+    "task 3, GTP, average of 50": ("task3_gtp_expectile095", "5", "average"),
+    "task 4, GTP, average of 50": ("task4_gtp_expectile095", "5", "average"),
+    "task 5, GTP, average of 50": ("task5_gtp_expectile095", "5", "average"),
+}
+"""A line of the table of starts: settings in cube-single, K, and way of acting."""
+FARTHEST = (0.25, 0.35, 0.45, 1.0)
+"""Columns of that table end here, metres between hand and cube."""
 Evaluations = dict[int, dict[str, list[float]]]
 """update -> seed -> scores of its episodes."""
 
@@ -178,6 +192,36 @@ def further() -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def starts() -> str:
+    """How often the cube's episodes succeed by how far from it the hand starts, the oracle's plans first."""
+    lines = [["", *(f"{a:g} to {b:g} m" for a, b in zip((0.0, *FARTHEST), FARTHEST, strict=False))]]
+    lines.append(["---"] * len(lines[0]))
+    with (HERE / "cube-starts" / "oracle.csv").open(newline="") as file:
+        plans = list(csv.DictReader(file))
+    for name, first in {"the oracle's first plan in an episode": "1", "its later ones": "0"}.items():
+        mine = [(float(plan["distance"]), float(plan["placed"])) for plan in plans if plan["first"] == first]
+        lines.append([name, *by_distance(mine)])
+    with (HERE / "cube-starts" / "starts.csv").open(newline="") as file:
+        apart = {(row["task"], int(row["episode"])): float(row["distance"]) for row in csv.DictReader(file)}
+    for name, (settings, steps, way) in STARTS.items():
+        evaluations = read(HERE / "cube-single")[settings, steps][way]
+        seeds = evaluations[max(evaluations)].values()
+        found = [
+            (apart[settings.removeprefix("task")[0], i], x / 100) for s in seeds for i, x in enumerate(s)
+        ]
+        lines.append([name, *by_distance(found)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def by_distance(found: list[tuple[float, float]]) -> list[str]:
+    """Percent of successes, and of how many, between each two distances."""
+    cells = []
+    for near, far in zip((0.0, *FARTHEST), FARTHEST, strict=False):
+        within = [success for distance, success in found if near <= distance < far]
+        cells.append(f"{100 * statistics.mean(within):.0f} of {len(within)}" if within else "–")
+    return cells
+
+
 def cell(evaluations: Evaluations | None) -> str:
     """The last evaluation, with its updates and seeds where they are not the usual ones."""
     if not evaluations:
@@ -190,7 +234,7 @@ def cell(evaluations: Evaluations | None) -> str:
 
 def rebuilt(text: str) -> str:
     """The page with every table made anew."""
-    for mark, made in (("headline", headline), ("further", further)):
+    for mark, made in (("headline", headline), ("further", further), ("starts", starts)):
         text = re.sub(
             rf"(<!-- {mark} -->\n).*?(?=<!-- end -->)",
             lambda match, made=made: f"{match[1]}\n{made()}\n\n",
