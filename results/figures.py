@@ -1,7 +1,7 @@
 """Draw the pictures of the README and of results/README.md from the rows: python results/figures.py.
 
-docs/scores.png shows the last evaluation of GTP with K = 5 on every task of the README's two tables, by each
-way of acting; results/curves.png every evaluation of the agents of its first table. Numbers are `table.py`'s.
+docs/scores.png shows the README's second table, GTP with K = 5 on every task by each way of acting;
+results/curves.png every evaluation of the agents of its first table. Numbers are `table.py`'s.
 """
 
 import statistics
@@ -18,7 +18,6 @@ from table import FURTHER, HEADLINE, HERE, RARER, TASKS, WAYS, Evaluations, medi
 
 SCORES = HERE.parent / "docs" / "scores.png"
 CURVES = HERE / "curves.png"
-MEDIUM_TARGETS = {"hopper": 90, "walker2d": 89, "halfcheetah": 54}
 LOOKS = {
     "single": ("o", "#9a9a9a", -0.16),
     "softmax": ("s", "#1f77b4", 0.0),
@@ -27,7 +26,11 @@ LOOKS = {
 """Marker, colour and height within its line of each way of acting."""
 GAPS = {"hopper-medium-expert", "antmaze-umaze", "cube-single, task 1"}
 """Lines with which another benchmark begins."""
-AGENTS = {name: name.replace("*", "") for name in HEADLINE if "K = 2" not in name and "other" not in name}
+AGENTS = {
+    name: name.replace("*", "")
+    for name in HEADLINE
+    if not any(words in name for words in ("K = 2", "other", "again"))
+}
 """Lines of the headline that have curves, and what the legend calls them."""
 
 
@@ -48,12 +51,8 @@ def joined(parts: list[Evaluations]) -> Evaluations:
 
 
 def lines_of_scores() -> list[tuple[str, dict[str, Evaluations], int | None]]:
-    """Name, evaluations by way of acting, and target of each task, from the README's two tables."""
-    first = medium("**GTP**, K = 5")
-    again = medium("**GTP**, K = 5, five other seeds")["hopper"]
-    lines = [(f"{task}-medium", first[task], MEDIUM_TARGETS[task]) for task in TASKS]
-    lines.insert(1, ("hopper-medium, five other seeds", again, MEDIUM_TARGETS["hopper"]))
-    cubes = []
+    """Name, evaluations by way of acting, and target of each line of the README's second table."""
+    lines, cubes = [], []
     for task, (folder, settings, target) in FURTHER.items():
         ways = read(HERE / folder)[settings, "5"]
         cubes += [ways] if folder == "cube-single" and settings != "task1_gtp" else []
@@ -61,8 +60,8 @@ def lines_of_scores() -> list[tuple[str, dict[str, Evaluations], int | None]]:
         lines.append(
             (task.replace("`rfqi`", "expert: RFQI's SAC"), ways, None if folder == "cube-single" else target)
         )
-    five = {way: joined([ways[way] for ways in cubes]) for way in WAYS}
-    return [*lines, ("cube-single, tasks 1 to 5, the same", five, FURTHER["cube-single, task 1"][2])]
+    five = {way: joined([ways[way] for ways in cubes]) for way in LOOKS}
+    return [*lines, ("cube-single, the last five together", five, FURTHER["cube-single, task 1"][2])]
 
 
 def draw_scores(path: Path) -> None:

@@ -22,6 +22,8 @@ TASKS = ("hopper", "walker2d", "halfcheetah")
 HEADLINE = {
     "**GTP**, K = 5": ("gtp_layer_norm", "eta=5", ("5",)),
     "**GTP**, K = 2": ("gtp_layer_norm", "eta=5", ("2",)),
+    "**GTP**, K = 5, run again": ("gtp_again", "eta=5", ("5",)),
+    "**GTP**, K = 2, run again": ("gtp_again", "eta=5", ("2",)),
     "**GTP**, K = 5, five other seeds": ("gtp_other_seeds", "", ("5",)),
     "**GTP**, K = 2, trained with it": ("gtp_trained_with_k2", "", ("2",)),
     "GTP-BC (η = 0), K = 5": ("gtp_layer_norm", "eta=0", ("5",)),
@@ -36,6 +38,9 @@ HEADLINE = {
 USUAL = (300_000, 5)
 """Updates and seeds of a cell of that table that says nothing else."""
 FURTHER = {
+    "hopper-medium": ("medium-300k", "hopper-medium_gtp_again_30 eta=5", 90),
+    "walker2d-medium": ("medium-300k", "walker2d-medium_gtp_again eta=5", 89),
+    "halfcheetah-medium": ("medium-300k", "halfcheetah-medium_gtp_again eta=5", 54),
     "hopper-medium-expert": ("medium-expert-500k", "hopper-medium-expert_gtp_30", 112),
     "walker2d-medium-expert": ("medium-expert-500k", "walker2d-medium-expert_gtp_30", 114),
     "walker2d-medium-expert, η = 1": (
@@ -44,20 +49,20 @@ FURTHER = {
         114,
     ),
     "halfcheetah-medium-expert, `rfqi`": ("medium-expert-500k", "halfcheetah-medium-expert_gtp_rfqi_30", 93),
-    "antmaze-umaze": ("antmaze-300k", "umaze_gtp eta=5", 95),
+    "antmaze-umaze": ("antmaze-300k", "umaze_gtp_again_100", 95),
     "antmaze-umaze, five other seeds": ("antmaze-300k", "umaze_gtp_other_seeds_100", 95),
     "antmaze-medium-play, max Q backup": ("antmaze-300k", "medium-play_gtp_max_q_100", 83),
-    "antmaze-large-play, the same": ("antmaze-300k", "large-play_gtp_max_q_100", None),
+    "antmaze-large-play, max Q backup": ("antmaze-300k", "large-play_gtp_max_q_100", None),
     "cube-single, task 1": ("cube-single", "task1_gtp", 97),
-    "cube-single, task 1, IQL's critic (expectile 0.95), η = 0.3, batches of 1024": (
+    "cube-single, task 1, IQL's critic, η = 0.3": ("cube-single", "task1_gtp_expectile095", 97),
+    "cube-single, task 2, IQL's critic, η = 0.3, batches of 1024": (
         "cube-single",
-        "task1_gtp_expectile095_batch1024 eta=0.3",
+        "task2_gtp_expectile095_batch1024 eta=0.3",
         97,
     ),
-    "cube-single, task 2, the same": ("cube-single", "task2_gtp_expectile095_batch1024 eta=0.3", 97),
-    "cube-single, task 3, the same": ("cube-single", "task3_gtp_expectile095_batch1024 eta=0.3", 97),
-    "cube-single, task 4, the same": ("cube-single", "task4_gtp_expectile095_batch1024 eta=0.3", 97),
-    "cube-single, task 5, the same": ("cube-single", "task5_gtp_expectile095_batch1024 eta=0.3", 97),
+    "cube-single, task 3, IQL's critic, η = 0.3": ("cube-single", "task3_gtp_expectile095", 97),
+    "cube-single, task 4, IQL's critic, η = 0.3": ("cube-single", "task4_gtp_expectile095", 97),
+    "cube-single, task 5, IQL's critic, η = 0.3": ("cube-single", "task5_gtp_expectile095", 97),
 }
 """A line of the README's second table: folder and settings of GTP's rows there, and the target, if any."""
 STARTS = {
@@ -179,7 +184,7 @@ def headline() -> str:
 
 
 def further() -> str:
-    """The README's second table: GTP on the tasks that are not finished, beside their targets."""
+    """The README's second table: GTP on every task by three ways of acting, beside the targets."""
     shown = WAYS | {"average": RARER["average"]}
     lines = [["", "updates", "seeds × episodes", *shown.values(), "target"]]
     lines.append(["---"] * len(lines[0]))

@@ -135,13 +135,21 @@ def test_the_table_of_results_comes_out_of_their_rows():
         assert f"| {name} | 5 | 200,000 | 3 × 10 | {single} | {softmax} |" in page
 
 
+def test_successes_are_counted_by_distance():
+    sys.path.insert(0, str(RESULTS.parent))
+    import table
+
+    found = [(0.0, 1.0), (0.2499, 0.0), (0.25, 1.0), (0.35, 0.0), (0.44, 1.0), (0.4, 1.0)]
+    assert table.by_distance(found) == ["50 of 2", "100 of 1", "67 of 3", "–"]
+
+
 def test_the_pictures_of_results_show_the_tables_numbers(tmp_path):
     sys.path.insert(0, str(RESULTS.parent))
     import figures
 
     front = (RESULTS.parents[1] / "README.md").read_text()
     *lines, (_, five, target) = figures.lines_of_scores()
-    assert len(lines) == len(figures.TASKS) + 1 + len(figures.FURTHER)
+    assert len(lines) == len(figures.FURTHER)
     cubes = [ways["softmax"] for name, ways, _ in lines if name.startswith("cube")][1:]
     means = [figures.mean_and_spread(seeds)[0] for task in cubes for seeds in task.values()]
     assert len(means) == 5
