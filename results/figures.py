@@ -1,6 +1,7 @@
 """Draw the pictures of the README and of results/README.md from the rows: python results/figures.py.
 
-docs/scores.png shows the README's second table, GTP with K = 5 on every task by each way of acting;
+docs/scores.png shows the README's second table, GTP with K = 5 on every task by each way of acting, and the
+cube's five tasks together;
 results/curves.png every evaluation of the agents of its first table. Numbers are `table.py`'s.
 """
 
@@ -51,7 +52,10 @@ def joined(parts: list[Evaluations]) -> Evaluations:
 
 
 def lines_of_scores() -> list[tuple[str, dict[str, Evaluations], int | None]]:
-    """Name, evaluations by way of acting, and target of each line of the README's second table."""
+    """Name, evaluations by way of acting, and target of each line of the README's second table.
+
+    A last line has the cube's five tasks together, which is what their target is for.
+    """
     lines, cubes = [], []
     for task, (folder, settings, target) in FURTHER.items():
         ways = read(HERE / folder)[settings, "5"]

@@ -12,6 +12,7 @@ import functools
 import re
 import statistics
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -76,8 +77,8 @@ STARTS = {
     "task 5, GTP, average of 50": ("task5_gtp_expectile095", "5", "average"),
 }
 """A line of the table of starts: settings in cube-single, K, and way of acting."""
-FARTHEST = (0.25, 0.35, 0.45, 1.0)
-"""Columns of that table end here, metres between hand and cube."""
+DISTANCES = (0.0, 0.25, 0.35, 0.45, 1.0)
+"""Between which its columns are, in metres from hand to cube."""
 Evaluations = dict[int, dict[str, list[float]]]
 """update -> seed -> scores of its episodes."""
 
@@ -198,32 +199,31 @@ def further() -> str:
 
 
 def starts() -> str:
-    """How often the cube's episodes succeed by how far from it the hand starts, the oracle's plans first."""
-    lines = [["", *(f"{a:g} to {b:g} m" for a, b in zip((0.0, *FARTHEST), FARTHEST, strict=False))]]
+    """How many of the cube's episodes succeed by how far from it the hand starts; the oracle's plans first."""
+    lines = [["", *(f"{near:g} to {far:g} m" for near, far in pairwise(DISTANCES))]]
     lines.append(["---"] * len(lines[0]))
     with (HERE / "cube-starts" / "oracle.csv").open(newline="") as file:
         plans = list(csv.DictReader(file))
     for name, first in {"the oracle's first plan in an episode": "1", "its later ones": "0"}.items():
-        mine = [(float(plan["distance"]), float(plan["placed"])) for plan in plans if plan["first"] == first]
+        mine = [(float(plan["distance"]), plan["placed"] == "1") for plan in plans if plan["first"] == first]
         lines.append([name, *by_distance(mine)])
     with (HERE / "cube-starts" / "starts.csv").open(newline="") as file:
         apart = {(row["task"], int(row["episode"])): float(row["distance"]) for row in csv.DictReader(file)}
     for name, (settings, steps, way) in STARTS.items():
         evaluations = read(HERE / "cube-single")[settings, steps][way]
+        task = settings.removeprefix("task")[0]
+        # A seed's rows stand in the order of its episodes.
         seeds = evaluations[max(evaluations)].values()
-        found = [
-            (apart[settings.removeprefix("task")[0], i], x / 100) for s in seeds for i, x in enumerate(s)
-        ]
-        lines.append([name, *by_distance(found)])
+        lines.append([name, *by_distance([(apart[task, i], x > 0) for s in seeds for i, x in enumerate(s)])])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def by_distance(found: list[tuple[float, float]]) -> list[str]:
-    """Percent of successes, and of how many, between each two distances."""
+def by_distance(found: list[tuple[float, bool]]) -> list[str]:
+    """How many succeeded, and of how many, between each two distances."""
     cells = []
-    for near, far in zip((0.0, *FARTHEST), FARTHEST, strict=False):
+    for near, far in pairwise(DISTANCES):
         within = [success for distance, success in found if near <= distance < far]
-        cells.append(f"{100 * statistics.mean(within):.0f} of {len(within)}" if within else "–")
+        cells.append(f"{sum(within)} of {len(within)}" if within else "–")
     return cells
 
 

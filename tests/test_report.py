@@ -139,8 +139,8 @@ def test_successes_are_counted_by_distance():
     sys.path.insert(0, str(RESULTS.parent))
     import table
 
-    found = [(0.0, 1.0), (0.2499, 0.0), (0.25, 1.0), (0.35, 0.0), (0.44, 1.0), (0.4, 1.0)]
-    assert table.by_distance(found) == ["50 of 2", "100 of 1", "67 of 3", "–"]
+    found = [(0.0, True), (0.2499, False), (0.25, True), (0.35, False), (0.44, True), (0.4, True)]
+    assert table.by_distance(found) == ["1 of 2", "1 of 1", "2 of 3", "–"]
 
 
 def test_the_pictures_of_results_show_the_tables_numbers(tmp_path):
