@@ -199,7 +199,7 @@ def further() -> str:
 
 
 def starts() -> str:
-    """How many of the cube's episodes succeed by how far from it the hand starts; the oracle's plans first."""
+    """How many of the cube's episodes succeed by how far off the hand starts; the oracle's plans first."""
     lines = [["", *(f"{near:g} to {far:g} m" for near, far in pairwise(DISTANCES))]]
     lines.append(["---"] * len(lines[0]))
     with (HERE / "cube-starts" / "oracle.csv").open(newline="") as file:
