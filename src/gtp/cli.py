@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -43,13 +44,19 @@ def main(argv: list[str] | None = None) -> int:
         here = {"demo": demo, "presets": presets}
         # Verbs with a file of their own are imported only when asked for.
         run = here.get(verb) or importlib.import_module(f"gtp.cli_{verb}").main
-        return run(rest)
+        code = run(rest)
+        sys.stdout.flush()
+        return code
     except UserError as error:
         print(f"gtp: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("gtp: stopped; what was saved so far is kept", file=sys.stderr)
         return 130
+    except BrokenPipeError:
+        # Whoever read along, such as `head`, has gone. What is left in the buffer must not be tried again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
 
 
 def presets(argv: list[str]) -> int:
