@@ -75,6 +75,10 @@ STARTS = {
     "task 3, GTP, average of 50": ("task3_gtp_expectile095", "5", "average"),
     "task 4, GTP, average of 50": ("task4_gtp_expectile095", "5", "average"),
     "task 5, GTP, average of 50": ("task5_gtp_expectile095", "5", "average"),
+    "task 4, GTP-BC after 40,000, average": ("task4_gtp_bc_40k", "5", "average"),
+    "task 4, the same on first plans only": ("task4_gtp_bc_40k_first_plans", "5", "average"),
+    "task 5, GTP-BC after 40,000, average": ("task5_gtp_bc_40k", "5", "average"),
+    "task 5, the same on first plans only": ("task5_gtp_bc_40k_first_plans", "5", "average"),
 }
 """A line of the table of starts: settings in cube-single, K, and way of acting."""
 DISTANCES = (0.0, 0.25, 0.35, 0.45, 1.0)
