@@ -202,10 +202,11 @@ def test_presets_are_commands_that_parse(capsys):
                 config.check(run.Settings(data="x", **preset.settings))
 
 
-def test_a_reader_who_leaves_is_no_error():
+@pytest.mark.parametrize("words", [["presets"], ["--help"], ["eval", "--help"]])
+def test_a_reader_who_leaves_is_no_error(words):
     """`gtp presets | head -1`: the pipe has no reader any more when the output comes."""
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run([sys.executable, "-m", "gtp.cli", "presets"], stdout=write, stderr=subprocess.PIPE)
+    done = subprocess.run([sys.executable, "-m", "gtp.cli", *words], stdout=write, stderr=subprocess.PIPE)
     os.close(write)
     assert (done.returncode, done.stderr) == (141, b"")

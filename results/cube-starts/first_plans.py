@@ -5,7 +5,6 @@ eleven plans. The file is read by `GTP_DATA=FOLDER gtp train … --data ogbench:
 """
 
 import multiprocessing
-import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -19,6 +18,8 @@ from ogbench.manipspace.oracles.plan.cube_plan import CubePlanOracle
 from gtp.generate.manipulation import NOISE, SMOOTHING
 
 KEYS = ("observations", "actions", "terminals", "qpos", "qvel")
+PARTS = 2
+"""Processes, each with a seed of its own."""
 
 
 def plans(rows: int, seed: int) -> dict[str, np.ndarray]:
@@ -42,11 +43,10 @@ def plans(rows: int, seed: int) -> dict[str, np.ndarray]:
 
 
 def main() -> None:
-    """Writes the file, one part by each core."""
+    """Writes the file."""
     rows, folder = int(sys.argv[1]), Path(sys.argv[2]) / "ogbench"
-    cores = os.cpu_count() or 1
-    with multiprocessing.Pool(cores) as pool:
-        parts = pool.map(partial(plans, -(-rows // cores)), range(cores))
+    with multiprocessing.Pool(PARTS) as pool:
+        parts = pool.map(partial(plans, -(-rows // PARTS)), range(PARTS))
     folder.mkdir(parents=True, exist_ok=True)
     joined = {key: np.concatenate([part[key] for part in parts]) for key in KEYS}
     np.savez(folder / "cube-single-play-v0.npz", **joined)

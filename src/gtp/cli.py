@@ -25,8 +25,29 @@ VERBS = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command; 0 on success, 2 for a user's mistake, 1 where training failed."""
-    argv = sys.argv[1:] if argv is None else argv
+    """Run one command: 0 on success, 2 for a user's mistake, 1 where training failed, 130 when stopped.
+
+    141 is for a reader of the output, such as `head`, who has left.
+    """
+    try:
+        try:
+            return command(sys.argv[1:] if argv is None else argv)
+        finally:
+            sys.stdout.flush()
+    except UserError as error:
+        print(f"gtp: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("gtp: stopped; what was saved so far is kept", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # What is left in the buffer must not be tried again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+
+
+def command(argv: list[str]) -> int:
+    """What the words say, or the list of commands."""
     if not argv or argv[0] in ("-h", "--help"):
         print("gtp: offline reinforcement learning with generative policies\n")
         print("\n".join(f"  gtp {verb:10} {words}" for verb, words in VERBS.items()))
@@ -38,25 +59,12 @@ def main(argv: list[str] | None = None) -> int:
         print(__version__)
         return 0
     verb, rest = argv[0], argv[1:]
-    try:
-        if verb not in VERBS:
-            raise UserError(f"there is no command {verb!r}; there are {', '.join(VERBS)}")
-        here = {"demo": demo, "presets": presets}
-        # Verbs with a file of their own are imported only when asked for.
-        run = here.get(verb) or importlib.import_module(f"gtp.cli_{verb}").main
-        code = run(rest)
-        sys.stdout.flush()
-        return code
-    except UserError as error:
-        print(f"gtp: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("gtp: stopped; what was saved so far is kept", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        # Whoever read along, such as `head`, has gone. What is left in the buffer must not be tried again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+    if verb not in VERBS:
+        raise UserError(f"there is no command {verb!r}; there are {', '.join(VERBS)}")
+    here = {"demo": demo, "presets": presets}
+    # Verbs with a file of their own are imported only when asked for.
+    run = here.get(verb) or importlib.import_module(f"gtp.cli_{verb}").main
+    return run(rest)
 
 
 def presets(argv: list[str]) -> int:
