@@ -135,6 +135,29 @@ def test_the_table_of_results_comes_out_of_their_rows():
         assert f"| {name} | 5 | 200,000 | 3 × 10 | {single} | {softmax} |" in page
 
 
+def test_kept_rows_say_where_their_data_are_told_of(tmp_path):
+    sys.path.insert(0, str(RESULTS.parent))
+    import keep
+
+    told = {row["fingerprint"] for row in keep.read(keep.DATASETS)}
+    for path in RESULTS.parent.glob("*/*.csv"):
+        rows = keep.read(path)
+        assert "provenance" not in rows[0], path
+        # These four are older than provenance.
+        if path.parent != RESULTS and "fingerprint" in rows[0]:
+            assert {row["fingerprint"] for row in rows} <= told, path
+
+    source, target, datasets = (tmp_path / name for name in ("eval.csv", "kept.csv", "datasets.csv"))
+    made = {"data": "d4rl:x", "fingerprint": "f", "provenance": "long, with a comma"}
+    keep.write(source, [made | {"return": "1.5"}, made | {"return": "2.5"}])
+    keep.keep(source, target, datasets)
+    assert keep.read(datasets) == [made]
+    assert [row["return"] for row in keep.read(target)] == ["1.5", "2.5"]
+    assert list(keep.read(target)[0]) == ["data", "fingerprint", "return"]
+    with pytest.raises(SystemExit, match="exists already"):
+        keep.keep(source, target, datasets)
+
+
 def test_successes_are_counted_by_distance():
     sys.path.insert(0, str(RESULTS.parent))
     import table
