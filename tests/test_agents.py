@@ -149,6 +149,24 @@ def test_acting(name):
                 assert distance(actions, other) > 1e-4
 
 
+@pytest.mark.xdist_group("gtp")
+def test_the_choice_among_candidates_goes_from_the_best_to_no_choice():
+    """By its temperature T: exp(Q/T) leaves the best alone as T falls, and forgets the critic as T grows."""
+    (one, _), (two, _) = (compiled("gtp")(jax.random.key(seed)) for seed in (0, 1))
+    other_critic = one.params._replace(critic_target=two.params.critic_target)
+
+    def act(params, rule, temperature):
+        agent = AGENTS["gtp"].make(config("gtp", choice_temperature=temperature), STEPS)
+        return agent.act(params, batch().obs[:5], jax.random.key(1), Acting(rule, 8))
+
+    best = act(one.params, "argmax", 1.0)
+    for rule in ("softmax", "average"):
+        np.testing.assert_allclose(act(one.params, rule, 1e-7), best, atol=1e-5)
+        assert distance(act(one.params, rule, 1.0), best) > 1e-3
+        np.testing.assert_allclose(act(one.params, rule, 1e7), act(other_critic, rule, 1e7), atol=1e-5)
+    assert distance(act(one.params, "average", 1.0), act(other_critic, "average", 1.0)) > 1e-5
+
+
 @each_agent
 def test_a_critic_values_each_row_and_tells_actions_apart(name):
     agent = AGENTS[name].make(config(name), STEPS)

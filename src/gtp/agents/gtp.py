@@ -119,6 +119,8 @@ class Config:
     sampling_grid: SamplingGrid = "karras"
     """Levels an action passes, in acting, TD target and V: Karras' from T; from T at once to those below
     10·σ_data (near); or Consistency-AC's (linspace)."""
+    choice_temperature: Annotated[Positive, Before(1.0)] = 1.0
+    """The critic's choice among candidates, drawn or averaged, is by softmax(Q over this)."""
 
     discount: Fraction = 0.99
     """γ."""
@@ -381,6 +383,6 @@ def make(config: Config, total_steps: int) -> Agent:
         if acting.rule == "single":
             return actions[0]
         q = values.smallest(params.critic_target(obs, actions))
-        return values.choose(key_choice, actions, q, acting.rule)
+        return values.choose(key_choice, actions, q / config.choice_temperature, acting.rule)
 
     return Agent(init, update, act, RULES, values.cautious_q)
