@@ -40,6 +40,7 @@ USUAL = (300_000, 5)
 """Updates and seeds of a cell of that table that says nothing else."""
 FURTHER = {
     "hopper-medium": ("medium-300k", "hopper-medium_gtp_again_30 eta=5", 90),
+    "hopper-medium, γ = 0.995": ("discounts", "hopper-medium_gtp_0995_other_seeds", 90),
     "walker2d-medium": ("medium-300k", "walker2d-medium_gtp_again eta=5", 89),
     "halfcheetah-medium": ("medium-300k", "halfcheetah-medium_gtp_again eta=5", 54),
     "hopper-medium-expert": ("medium-expert-500k", "hopper-medium-expert_gtp_30", 112),
@@ -51,7 +52,7 @@ FURTHER = {
     ),
     "halfcheetah-medium-expert, `rfqi`": ("medium-expert-500k", "halfcheetah-medium-expert_gtp_rfqi_30", 93),
     "antmaze-umaze": ("antmaze-300k", "umaze_gtp_again_100", 95),
-    "antmaze-umaze, five other seeds": ("antmaze-300k", "umaze_gtp_other_seeds_100", 95),
+    "antmaze-umaze, γ = 0.995": ("discounts", "umaze_gtp_0995", 95),
     "antmaze-medium-play, max Q backup": ("antmaze-300k", "medium-play_gtp_max_q_100", 83),
     "antmaze-large-play, max Q backup": ("antmaze-300k", "large-play_gtp_max_q_100", None),
     "cube-single, task 1": ("cube-single", "task1_gtp", 97),
@@ -75,6 +76,10 @@ STARTS = {
     "task 3, GTP, average of 50": ("task3_gtp_expectile095", "5", "average"),
     "task 4, GTP, average of 50": ("task4_gtp_expectile095", "5", "average"),
     "task 5, GTP, average of 50": ("task5_gtp_expectile095", "5", "average"),
+    "task 5, GTP, one of 50 drawn": ("task5_gtp_expectile095", "5", "softmax"),
+    "task 5, the same with expectile 0.9": ("task5_gtp_expectiles expectile=0.9", "5", "softmax"),
+    "task 5, the same with expectile 0.7": ("task5_gtp_expectiles expectile=0.7", "5", "softmax"),
+    "task 5, the same with expectile 0.5": ("task5_gtp_expectiles expectile=0.5", "5", "softmax"),
     "task 4, GTP-BC after 40,000, average": ("task4_gtp_bc_40k", "5", "average"),
     "task 4, the same on first plans only": ("task4_gtp_bc_40k_first_plans", "5", "average"),
     "task 5, GTP-BC after 40,000, average": ("task5_gtp_bc_40k", "5", "average"),
