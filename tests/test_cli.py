@@ -188,6 +188,20 @@ def test_eval_repeats_the_episodes_of_training(tmp_path, capsys):
     assert {row["act"] for row in trained} == {"single", "softmax", "average"}
     assert {row["sampling_steps"] for row in trained} == {"2"}
 
+    def returns(*words):
+        assert cli.main(["eval", str(out), "--episodes", "4", "--json", *words]) == 0
+        rows = json.loads(capsys.readouterr().out)
+        return {row["variant"] for row in rows}, [row["return"] for row in rows]
+
+    _, best = returns("--act", "argmax")
+    variants, hardest = returns("--act", "softmax", "--choice-temperature", "1e-7")
+    assert variants == {"eta=0 choice_temperature=1e-07", "eta=1 choice_temperature=1e-07"}
+    assert hardest == best
+    assert returns("--act", "softmax", "--choice-temperature", "1e7")[1] != best
+    for words in (["--choice-temperature", "0"], ["--choice-temperature", "2", "--offline"]):
+        assert cli.main(["eval", str(out), *words]) == 2
+        assert capsys.readouterr().err.startswith("gtp: --choice-temperature must be greater than 0")
+
 
 def test_presets_are_commands_that_parse(capsys):
     assert cli.main(["presets", "gtp"]) == 0

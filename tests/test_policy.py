@@ -48,6 +48,16 @@ def test_new_parameters_are_acted_with(pi):
     np.testing.assert_array_equal(pi.act(OBS[0], key=jax.random.key(0)), before)
 
 
+def test_another_value_is_acted_with_for_one_observation_and_for_many(pi):
+    drawn, best, key = Acting("softmax", 7), Acting("argmax", 7), jax.random.key(0)
+    hard = pi.with_value("choice_temperature", 1e-7)
+    for obs in (OBS[0], OBS):
+        np.testing.assert_allclose(hard.act(obs, drawn, key=key), pi.act(obs, best, key=key), atol=1e-5)
+    assert np.abs(pi.act(OBS, drawn, key=key) - pi.act(OBS, best, key=key)).max() > 1e-3
+    with pytest.raises(UserError, match="gtp has no temper"):
+        pi.with_value("temper", 1.0)
+
+
 def test_wrong_shapes_and_rules_are_refused(pi):
     for obs in (np.zeros(4), np.zeros((2, 4)), np.zeros(())):
         with pytest.raises(UserError, match="do not fit"):

@@ -23,6 +23,8 @@ class Eval:
     """Samples the critic sees; 50 by default, 1 for single."""
     sampling_steps: int | None = None
     """K; by default the agent's own."""
+    choice_temperature: float | None = None
+    """Candidates are chosen by softmax(Q over this), where an agent has it; by default its own."""
     weights: Literal["online", "ema"] = "online"
     """Act with the trained actor or with its moving average."""
     env: str = ""
@@ -58,6 +60,10 @@ def main(argv: list[str]) -> int:
     if options.fqe and not options.offline:
         raise UserError("--fqe goes with --offline")
     pi = policy.load(folder)
+    if options.choice_temperature is not None:
+        if options.offline or not options.choice_temperature > 0:
+            raise UserError("--choice-temperature must be greater than 0, and does not go with --offline")
+        pi = pi.with_value("choice_temperature", options.choice_temperature)
     ways = runs.ways_to_act(pi.rules)
     if options.act is not None or options.candidates is not None:
         rule = options.act or ("softmax" if "softmax" in pi.rules else "single")

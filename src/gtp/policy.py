@@ -50,6 +50,7 @@ class Policy:
     def __init__(self, make: Make, config: Any, params: Any, about: dict[str, Any]):
         """`about` is what `Run.about` tells: steps, members, action bounds, shapes."""
         self.params, self.about, self.obs_shape = params, about, tuple(about["obs_shape"])
+        self._config = config
         self._members: dict[int, Any] = {}
         self._make = lambda swept: make(dataclasses.replace(config, **swept), about["steps"])
         self._swept = [{k: v for k, v in label.items() if k != "seed"} for label in about["members"]]
@@ -67,6 +68,16 @@ class Policy:
         later.params, later.about = params, self.about | {"step": step}
         later._members, later._single, later._draw = {}, {}, self._draw.copy()
         return later
+
+    def with_value(self, name: str, value: float) -> Policy:
+        """The same policy with another value of a number that acting reads; rows name it as a swept one."""
+        if not hasattr(self._config, name):
+            raise UserError(f"{self.about['agent']} has no {name}")
+        other = copy.copy(self)
+        other.about = self.about | {"members": [label | {name: value} for label in self.about["members"]]}
+        other._swept = [swept | {name: value} for swept in self._swept]
+        other._single, other._draw = {}, self._draw.copy()
+        return other
 
     def _member(self, member: int) -> Any:
         """Parameters of one member, cut out of the stack once."""
