@@ -17,11 +17,14 @@ def keep(source: Path, target: Path, datasets: Path = DATASETS) -> None:
     if target.exists():
         sys.exit(f"{target} exists already; name another")
     rows = read(source)
+    if not rows or any(None in row.values() for row in rows):
+        sys.exit(f"{source} has no rows, or one that was not written to its end")
     known = read(datasets) if datasets.exists() else []
     for row in rows:
         made = {column: row[column] for column in COLUMNS}
         if made not in known:
             known.append(made)
+    target.parent.mkdir(exist_ok=True)
     write(datasets, sorted(known, key=lambda made: tuple(made.values())))
     write(target, [{name: value for name, value in row.items() if name != "provenance"} for row in rows])
 

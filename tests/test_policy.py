@@ -54,8 +54,14 @@ def test_another_value_is_acted_with_for_one_observation_and_for_many(pi):
     for obs in (OBS[0], OBS):
         np.testing.assert_allclose(hard.act(obs, drawn, key=key), pi.act(obs, best, key=key), atol=1e-5)
     assert np.abs(pi.act(OBS, drawn, key=key) - pi.act(OBS, best, key=key)).max() > 1e-3
-    with pytest.raises(UserError, match="gtp has no temper"):
-        pi.with_value("temper", 1.0)
+    for name, value, words in (
+        ("check", 1.0, "gtp has no check"),
+        ("choice_temperature", 0.0, "greater than 0"),
+    ):
+        with pytest.raises(UserError, match=words):
+            pi.with_value(name, value)
+    with pytest.raises(UserError, match="of their own"):
+        hard.with_value("choice_temperature", 1.0)
 
 
 def test_wrong_shapes_and_rules_are_refused(pi):

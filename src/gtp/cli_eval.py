@@ -24,7 +24,7 @@ class Eval:
     sampling_steps: int | None = None
     """K; by default the agent's own."""
     choice_temperature: float | None = None
-    """Candidates are chosen by softmax(Q over this), where an agent has it; by default its own."""
+    """Draw or average candidates by softmax(Q over this), where an agent has it; by default its own."""
     weights: Literal["online", "ema"] = "online"
     """Act with the trained actor or with its moving average."""
     env: str = ""
@@ -59,12 +59,13 @@ def main(argv: list[str]) -> int:
         raise UserError("--episodes must be 1 or more, --workers 0 or more")
     if options.fqe and not options.offline:
         raise UserError("--fqe goes with --offline")
+    if options.choice_temperature is not None and (options.offline or options.act in ("single", "argmax")):
+        raise UserError("--choice-temperature is for episodes by softmax or average")
     pi = policy.load(folder)
-    if options.choice_temperature is not None:
-        if options.offline or not options.choice_temperature > 0:
-            raise UserError("--choice-temperature must be greater than 0, and does not go with --offline")
-        pi = pi.with_value("choice_temperature", options.choice_temperature)
     ways = runs.ways_to_act(pi.rules)
+    if options.choice_temperature is not None:
+        pi = pi.with_value("choice_temperature", options.choice_temperature)
+        ways = [way for way in ways if way.rule != "single"]
     if options.act is not None or options.candidates is not None:
         rule = options.act or ("softmax" if "softmax" in pi.rules else "single")
         ways = [Acting(rule, options.candidates or (1 if rule == "single" else 50))]

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gtp import agents, checkpoint, evaluate, graph
-from gtp.config import from_dict
+from gtp.config import check, from_dict, sweepable
 from gtp.errors import UserError
 from gtp.training import Make, take
 from gtp.types import Acting, Agent, Transition
@@ -71,8 +71,11 @@ class Policy:
 
     def with_value(self, name: str, value: float) -> Policy:
         """The same policy with another value of a number that acting reads; rows name it as a swept one."""
-        if not hasattr(self._config, name):
+        if name not in sweepable(self._config):
             raise UserError(f"{self.about['agent']} has no {name}")
+        if name in self._swept[0]:
+            raise UserError(f"members of this run have values of {name} of their own")
+        check(dataclasses.replace(self._config, **{name: value}))
         other = copy.copy(self)
         other.about = self.about | {"members": [label | {name: value} for label in self.about["members"]]}
         other._swept = [swept | {name: value} for swept in self._swept]

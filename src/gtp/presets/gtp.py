@@ -51,9 +51,9 @@ def _paper(task: str) -> Preset:
     return Preset(agent, peers_protocol(task))
 
 
-# What mazes need beside our defaults: rewards of Diffusion-QL, on umaze a longer horizon (results/discounts),
-# beyond it the best of ten candidates in the TD target, as measured on medium-play (results/antmaze-300k). It
-# serves large-play too, where nothing else was tried; other mazes are not measured, nor both together.
+# What mazes need beside our defaults: rewards of Diffusion-QL; on umaze a longer horizon (results/discounts,
+# where runs have 250,000 updates); beyond it the best of ten candidates in the TD target, as measured on medium-play (results/antmaze-300k). It
+# serves large-play too; other mazes are not measured, nor both together.
 _OURS = {
     f"d4rl:{task}": Preset(
         {"discount": 0.995} if task == "antmaze-umaze-v2" else {"backup_candidates": 10},
@@ -62,7 +62,7 @@ _OURS = {
     for task in mazes("v2")
 }
 # What the cube needs (results/cube-single): a critic of the data's own actions, and weak weights. η = 1 is
-# measured on tasks 1 and 4, 0.3 on all five; with one sample 1 is much better, with 50 candidates 5 to 13
+# measured on tasks 1, 4 and 5, 0.3 on all five; with one sample 1 is much better, with 50 candidates 5 to 13
 # points worse on task 4 with batches of 256, and level with batches of 1024.
 _OURS |= {
     f"ogbench:cube-single-play-singletask-task{task}-v0": Preset(
