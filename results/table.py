@@ -77,13 +77,15 @@ STARTS = {
     "task 4, GTP, average of 50": ("task4_gtp_expectile095", "5", "average"),
     "task 5, GTP, average of 50": ("task5_gtp_expectile095", "5", "average"),
     "task 5, GTP, one of 50 drawn": ("task5_gtp_expectile095", "5", "softmax"),
-    "task 5, the same with expectile 0.9": ("task5_gtp_expectiles expectile=0.9", "5", "softmax"),
-    "task 5, the same with expectile 0.7": ("task5_gtp_expectiles expectile=0.7", "5", "softmax"),
-    "task 5, the same with expectile 0.5": ("task5_gtp_expectiles expectile=0.5", "5", "softmax"),
+    "task 5, GTP with expectile 0.9, one drawn": ("task5_gtp_expectiles expectile=0.9", "5", "softmax"),
+    "task 5, GTP with expectile 0.7, one drawn": ("task5_gtp_expectiles expectile=0.7", "5", "softmax"),
+    "task 5, GTP with expectile 0.5, one drawn": ("task5_gtp_expectiles expectile=0.5", "5", "softmax"),
     "task 4, GTP-BC after 40,000, average": ("task4_gtp_bc_40k", "5", "average"),
     "task 4, the same on first plans only": ("task4_gtp_bc_40k_first_plans", "5", "average"),
     "task 5, GTP-BC after 40,000, average": ("task5_gtp_bc_40k", "5", "average"),
     "task 5, the same on first plans only": ("task5_gtp_bc_40k_first_plans", "5", "average"),
+    "task 5, GTP-BC after 40,000, one drawn": ("task5_gtp_bc_40k", "5", "softmax"),
+    "task 5, the same with expectile 0.5": ("task5_gtp_bc_40k_expectile05", "5", "softmax"),
 }
 """A line of the table of starts: settings in cube-single, K, and way of acting."""
 DISTANCES = (0.0, 0.25, 0.35, 0.45, 1.0)
