@@ -53,7 +53,8 @@ def _paper(task: str) -> Preset:
 
 # What mazes need beside our defaults: rewards of Diffusion-QL; on umaze a longer horizon (results/discounts,
 # where runs have 250,000 updates); beyond it the best of ten candidates in the TD target, as measured on
-# medium-play (results/antmaze-300k). It serves large-play too; other mazes are not measured, nor both together.
+# medium-play (results/antmaze-300k). It serves large-play too. Other mazes, and both together, are not
+# measured.
 _OURS = {
     f"d4rl:{task}": Preset(
         {"discount": 0.995} if task == "antmaze-umaze-v2" else {"backup_candidates": 10},
