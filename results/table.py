@@ -85,7 +85,7 @@ STARTS = {
     "task 5, GTP-BC after 40,000, average": ("task5_gtp_bc_40k", "5", "average"),
     "task 5, the same on first plans only": ("task5_gtp_bc_40k_first_plans", "5", "average"),
     "task 5, GTP-BC after 40,000, one drawn": ("task5_gtp_bc_40k", "5", "softmax"),
-    "task 5, the same with expectile 0.5": ("task5_gtp_bc_40k_expectile05", "5", "softmax"),
+    "task 5, the same with expectile 0.5, temperature 0.3": ("task5_gtp_bc_40k_expectile05", "5", "softmax"),
 }
 """A line of the table of starts: settings in cube-single, K, and way of acting."""
 DISTANCES = (0.0, 0.25, 0.35, 0.45, 1.0)
