@@ -139,24 +139,25 @@ def test_kept_rows_say_where_their_data_are_told_of(tmp_path):
     sys.path.insert(0, str(RESULTS.parent))
     import keep
 
-    told = {row["fingerprint"] for row in keep.read(keep.DATASETS)}
+    told = {row["fingerprint"] for row in logs.read(keep.DATASETS)}
     for path in RESULTS.parent.glob("*/*.csv"):
-        rows = keep.read(path)
+        rows = logs.read(path)
         assert "provenance" not in rows[0], path
         assert {row["fingerprint"] for row in rows if "fingerprint" in row} <= told, path
 
     source, target, datasets = (tmp_path / name for name in ("eval.csv", "kept.csv", "datasets.csv"))
     made = {"data": "d4rl:x", "fingerprint": "f", "provenance": "long, with a comma"}
-    keep.write(source, [made | {"return": "1.5"}, made | {"return": "2.5"}])
+    logs.append(source, [made | {"return": "1.5"}, made | {"return": "2.5"}])
     keep.keep(source, target, datasets)
-    assert keep.read(datasets) == [made]
-    assert [row["return"] for row in keep.read(target)] == ["1.5", "2.5"]
-    assert list(keep.read(target)[0]) == ["data", "fingerprint", "return"]
+    assert logs.read(datasets) == [made]
+    assert [row["return"] for row in logs.read(target)] == ["1.5", "2.5"]
+    assert list(logs.read(target)[0]) == ["data", "fingerprint", "return"]
+    keep.keep(source, tmp_path / "again.csv", datasets)
+    assert logs.read(datasets) == [made]
     with pytest.raises(SystemExit, match="exists already"):
         keep.keep(source, target, datasets)
-    source.write_text(source.read_text()[:-5])
-    with pytest.raises(SystemExit, match="not written to its end"):
-        keep.keep(source, tmp_path / "another.csv", datasets)
+    with pytest.raises(SystemExit, match="has no rows"):
+        keep.keep(tmp_path / "none.csv", tmp_path / "another.csv", datasets)
 
 
 def test_successes_are_counted_by_distance():
