@@ -175,9 +175,9 @@ def table(folder: Path) -> str:
 
 def medium(method: str) -> dict[str, dict[str, Evaluations]]:
     """Task -> way of acting -> evaluations of a line of the README's first table."""
-    # What had been run on the hopper before, and was not run again.
+    # What had been run on the hopper before, and counts where it was not run again.
     before = {(f"hopper-medium_{name}", k): v for (name, k), v in read(HERE / "hopper-medium-start").items()}
-    rows = read(HERE / "medium-300k") | before
+    rows = before | read(HERE / "medium-300k")
     name, variant, allowed = HEADLINE[method]
     settings = {task: f"{task}-medium_{name} {variant}".strip() for task in TASKS}
     return {
