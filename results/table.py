@@ -80,6 +80,27 @@ STARTS = {
     "task 5, GTP with expectile 0.9, one drawn": ("task5_gtp_expectiles expectile=0.9", "5", "softmax"),
     "task 5, GTP with expectile 0.7, one drawn": ("task5_gtp_expectiles expectile=0.7", "5", "softmax"),
     "task 5, GTP with expectile 0.5, one drawn": ("task5_gtp_expectiles expectile=0.5", "5", "softmax"),
+    "task 5, the same, other seeds": ("task5_gtp_expectiles_other_seeds expectile=0.5", "5", "softmax"),
+    "task 5, these by temperature 0.3": (
+        "task5_gtp_expectiles_other_seeds expectile=0.5 choice_temperature=0.3",
+        "5",
+        "softmax",
+    ),
+    "task 1, GTP with expectile 0.7, average": (
+        "task1_gtp_expectiles_other_seeds expectile=0.7",
+        "5",
+        "average",
+    ),
+    "task 1, GTP with expectile 0.5, one drawn": (
+        "task1_gtp_expectiles_other_seeds expectile=0.5",
+        "5",
+        "softmax",
+    ),
+    "task 1, these by temperature 0.3": (
+        "task1_gtp_expectiles_other_seeds expectile=0.5 choice_temperature=0.3",
+        "5",
+        "softmax",
+    ),
     "task 4, GTP-BC after 40,000, average": ("task4_gtp_bc_40k", "5", "average"),
     "task 4, the same on first plans only": ("task4_gtp_bc_40k_first_plans", "5", "average"),
     "task 5, GTP-BC after 40,000, average": ("task5_gtp_bc_40k", "5", "average"),
