@@ -80,18 +80,18 @@ STARTS = {
     "task 5, GTP with expectile 0.9, one drawn": ("task5_gtp_expectiles expectile=0.9", "5", "softmax"),
     "task 5, GTP with expectile 0.7, one drawn": ("task5_gtp_expectiles expectile=0.7", "5", "softmax"),
     "task 5, GTP with expectile 0.5, one drawn": ("task5_gtp_expectiles expectile=0.5", "5", "softmax"),
-    "task 5, the same, other seeds": ("task5_gtp_expectiles_other_seeds expectile=0.5", "5", "softmax"),
+    "task 5, the same, seeds 2 and 3": ("task5_gtp_expectiles_other_seeds expectile=0.5", "5", "softmax"),
     "task 5, these by temperature 0.3": (
         "task5_gtp_expectiles_other_seeds expectile=0.5 choice_temperature=0.3",
         "5",
         "softmax",
     ),
-    "task 1, GTP with expectile 0.7, average": (
+    "task 1, GTP with expectile 0.7, seeds 2 and 3, average": (
         "task1_gtp_expectiles_other_seeds expectile=0.7",
         "5",
         "average",
     ),
-    "task 1, GTP with expectile 0.5, one drawn": (
+    "task 1, GTP with expectile 0.5, seeds 2 and 3, one drawn": (
         "task1_gtp_expectiles_other_seeds expectile=0.5",
         "5",
         "softmax",
