@@ -3,8 +3,10 @@
 docs/scores.png shows the README's second table, GTP with K = 5 on every task by each way of acting, and the
 cube's five tasks together;
 results/curves.png every evaluation of the agents of its first table. Numbers are `table.py`'s.
+results/lifts.png shows how the cube's data depend on the height the hand comes at (cube-starts/lifts.csv).
 """
 
+import csv
 import statistics
 import textwrap
 from collections import defaultdict
@@ -19,6 +21,7 @@ from table import FURTHER, HEADLINE, HERE, RARER, TASKS, WAYS, Evaluations, medi
 
 SCORES = HERE.parent / "docs" / "scores.png"
 CURVES = HERE / "curves.png"
+LIFTS = HERE / "lifts.png"
 LOOKS = {
     "single": ("o", "#9a9a9a", -0.16),
     "softmax": ("s", "#1f77b4", 0.0),
@@ -140,6 +143,20 @@ def draw_curves(path: Path) -> None:
     plt.close(figure)
 
 
+def draw_lifts(path: Path) -> None:
+    """One point a first plan in the cube's data: when the cube is lifted, by how high the hand came."""
+    with (HERE / "cube-starts" / "lifts.csv").open(newline="") as file:
+        plans = [(100 * float(row["height"]), int(row["steps_to_lift"])) for row in csv.DictReader(file)]
+    figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
+    axes.plot(*zip(*plans, strict=True), "o", ms=4, alpha=0.5, mew=0)
+    axes.set_xlabel("height of the hand at 20 cm from the cube, cm")
+    axes.set_ylabel("steps until it is lifted")
+    axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
 if __name__ == "__main__":
     draw_scores(SCORES)
     draw_curves(CURVES)
+    draw_lifts(LIFTS)
