@@ -144,11 +144,13 @@ def draw_curves(path: Path) -> None:
 
 
 def draw_lifts(path: Path) -> None:
-    """One point a first plan in the cube's data: when the cube is lifted, by how high the hand came."""
+    """One point an episode of the cube's data: when the cube is lifted, by how high the hand came."""
     with (HERE / "cube-starts" / "lifts.csv").open(newline="") as file:
-        plans = [(100 * float(row["height"]), int(row["steps_to_lift"])) for row in csv.DictReader(file)]
-    figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
-    axes.plot(*zip(*plans, strict=True), "o", ms=4, alpha=0.5, mew=0)
+        rows = list(csv.DictReader(file))
+    heights, starts = ([100 * float(row[name]) for row in rows] for name in ("height", "distance"))
+    figure, axes = plt.subplots(figsize=(7.5, 3.2), layout="constrained")
+    points = axes.scatter(heights, [int(row["steps_to_lift"]) for row in rows], s=16, c=starts, alpha=0.8)
+    figure.colorbar(points, label="start, cm from the cube")
     axes.set_xlabel("height of the hand at 20 cm from the cube, cm")
     axes.set_ylabel("steps until it is lifted")
     axes.grid(alpha=0.3)
