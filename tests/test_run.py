@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from gtp import run
-from gtp.agents import bc
+from gtp.agents import bc, iql
 from gtp.data import toy
+from gtp.data.dataset import look_ahead
+from gtp.errors import UserError
 
 
 def test_a_score_on_regenerated_data_says_so():
@@ -46,3 +48,36 @@ def test_a_run_with_its_final_checkpoint_has_its_policy(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         list(run.go(started))
     assert run.checkpoint.steps(tmp_path / "checkpoints") == []
+
+
+def test_n_step_returns_reach_training_but_not_offline_scores(monkeypatch, tmp_path):
+    data = toy.load("multigoal")
+    settings = run.Settings(data="toy:multigoal", n_step=3, steps=10, log_every=10, eval_episodes=0)
+    started = run.Run(tmp_path, "iql", iql.Config(hidden=(8,)), settings, {}, data)
+    seen = []
+    monkeypatch.setattr(run.training, "train", lambda *args, **_: seen.append(args[2]) or iter(()))
+    list(run.go(started))
+    expected = look_ahead(data.transitions, 3, iql.Config().discount)
+    np.testing.assert_array_equal(seen[0].reward, expected.reward)
+    np.testing.assert_array_equal(seen[0].next_obs, expected.next_obs)
+    assert started.dataset.transitions is data.transitions
+
+
+@pytest.mark.parametrize(
+    ("agent", "config", "sweep", "words"),
+    [
+        ("bc", bc.Config(), {}, "bc has not"),
+        ("iql", iql.Config(), {"discount": (0.9, 0.99)}, "do not sweep it"),
+    ],
+)
+def test_n_step_says_what_it_cannot_do_before_a_run_is_laid_out(tmp_path, agent, config, sweep, words):
+    settings = run.Settings(data="toy:multigoal", n_step=3, steps=10)
+    with pytest.raises(UserError, match=words):
+        run.start(tmp_path / "run", agent, config, settings, sweep)
+    assert not (tmp_path / "run").exists()
+
+
+def test_n_step_is_not_for_pictures(tmp_path):
+    settings = run.Settings(data="toy:multigoal-pixels", n_step=3, steps=10)
+    with pytest.raises(UserError, match="not pictures"):
+        run.start(tmp_path / "run", "iql", iql.Config(), settings, {})

@@ -28,7 +28,7 @@ import gtp
 from gtp import agents, checkpoint, config, evaluate, logs, offline, pictures, policy, training
 from gtp.config import Count, Fraction
 from gtp.data import load as load_data
-from gtp.data.dataset import Dataset, episode_numbers, hold_out
+from gtp.data.dataset import Dataset, episode_numbers, hold_out, look_ahead
 from gtp.envs import worlds
 from gtp.errors import UserError
 from gtp.types import Acting, State, Transition
@@ -47,6 +47,8 @@ class Settings:
     reward: str = "none"
     """Reward transform: none, minus_one, cql_antmaze, corl_cql_antmaze, rebrac_antmaze, iql_locomotion,
     standardise."""
+    n_step: Count = 1
+    """n, steps whose rewards a TD target adds up before the value of what follows; for vectors only."""
     steps: Count = 100_000
     """Updates in all."""
     batch_size: Count = 256
@@ -119,9 +121,21 @@ class Run:
 
     @cached_property
     def trained_on(self) -> Transition:
-        """The transitions that are."""
-        t = self.dataset.transitions
-        return rows_of(t, ~self.held_out) if self.settings.holdout else t
+        """The transitions that are, looking n steps ahead."""
+        t, n = self.dataset.transitions, self.settings.n_step
+        t = rows_of(t, ~self.held_out) if self.settings.holdout else t
+        return t if n == 1 else look_ahead(t, n, self.config.discount)
+
+    def check_n_step(self) -> None:
+        """What n-step returns, which are made once for all members, cannot do."""
+        if self.settings.n_step == 1:
+            return
+        if not hasattr(self.config, "discount"):
+            raise UserError(f"n_step is for agents with a discount, which {self.agent} has not")
+        if "discount" in self.sweep:
+            raise UserError("n_step takes one discount for all members: do not sweep it")
+        if pictures.are_pictures(self.dataset.transitions.obs.shape[1:]):
+            raise UserError("n_step is for observations that are vectors, not pictures")
 
     def about(self) -> dict[str, Any]:
         """What a saved policy must know besides its parameters."""
@@ -175,6 +189,7 @@ def start(
     if folder.exists():
         raise UserError(f"{folder} exists already; name another --out, or go on with --resume {folder}")
     run = Run(folder, agent, agent_config, settings, sweep, load_data(settings.data, settings.reward))
+    run.check_n_step()
     obs_shape, action_size = run.obs_shape, run.dataset.transitions.action.shape[-1]
     if stage(run):
         try:

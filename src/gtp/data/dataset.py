@@ -122,6 +122,27 @@ def episode_numbers(t: Transition) -> np.ndarray:
     return np.cumsum(begins)
 
 
+def look_ahead(t: Transition, steps: int, discount: float) -> Transition:
+    """The same transitions with n-step returns: r the discounted rewards of n = `steps`, s' what comes then.
+
+    Near an episode's end they look as far as it goes. The discount of the steps between is put into
+    `bootstrap`, so that r + γ·bootstrap·V(s') is the n-step target.
+    """
+    rows, episode = np.arange(len(t.reward)), episode_numbers(t)
+    last, reward, goes_on = rows, t.reward.astype(np.float64), np.ones(len(rows), bool)
+    for ahead in range(1, steps):
+        later = np.minimum(rows + ahead, rows[-1])
+        goes_on = goes_on & (rows + ahead == later) & (episode[later] == episode)
+        reward = reward + goes_on * discount**ahead * t.reward[later]
+        last = np.where(goes_on, later, last)
+    return t._replace(
+        reward=reward.astype(np.float32),
+        next_obs=t.next_obs[last],
+        next_action=t.next_action[last],
+        bootstrap=(t.bootstrap[last] * discount ** (last - rows)).astype(np.float32),
+    )
+
+
 def hold_out(t: Transition, fraction: float, seed: int = 0) -> np.ndarray:
     """True in the transitions of a share of the episodes; the draw has its own seed, so all runs agree.
 
