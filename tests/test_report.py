@@ -1,6 +1,7 @@
 """Reports: numbers against their rows, nothing from a file taken for html, a real browser's opinion."""
 
 import csv
+import dataclasses
 import html
 import json
 import re
@@ -101,6 +102,19 @@ def test_methods_are_named_as_briefly_as_tells_them_apart(tmp_path):
     assert labels(a__rows=[{}], b__rows=[{}]) == ["gtp · a", "gtp · b"]
     both = labels(a__x=[{}], a__y=[{}], b__x=[{}])
     assert both == ["gtp · a/x", "gtp · a/y", "gtp · b/x"]
+
+
+def test_runs_that_learn_in_other_ways_are_other_methods():
+    """Every setting of a run but its data, seeds, environment and what is only watched."""
+    watched = {"data", "seeds", "seed", "env", "log_every", "save_every"}
+    watched |= {"eval_every", "eval_episodes", "eval_workers"}
+    assert report_sources.LEARNT_BY.keys() == {f.name for f in dataclasses.fields(runs.Settings)} - watched
+
+    def identity(**settings):
+        return report_sources.Source(Path("run"), "run", [], "", {"settings": settings}).identity
+
+    assert identity(n_step=10) != identity(n_step=1) == identity()
+    assert identity(frame_stack=3) != identity(seeds=5) == identity(seed=1)
 
 
 def test_lines_stand_in_the_order_of_their_numbers(tmp_path):

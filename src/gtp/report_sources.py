@@ -27,6 +27,8 @@ TIME_COLUMNS = {
     "updates_per_s": ("updates_per_s", 1.0),
 }
 """A csv with `agent`, `sampling_steps` and one of these holds measured times: column -> (name, factor)."""
+LEARNT_BY = {"reward": "none", "n_step": 1, "steps": 0, "batch_size": 256, "frame_stack": 1, "holdout": 0.0}
+"""Settings of a run that change what is learnt, and what they were before they could be chosen."""
 OFFLINE_COLUMNS = ("agent", "seed", "step", "act", "candidates", "sampling_steps", "weights", "variant", "on")
 
 
@@ -63,8 +65,8 @@ class Source:
         """The same for two runs that differ in these of the agent's settings too."""
         if self.config is None:
             return str(self.path)
-        chosen = ("reward", "steps", "batch_size")
-        settings = {k: v for k, v in self.config.get("settings", {}).items() if k in chosen}
+        stored = self.config.get("settings", {})
+        settings = {name: stored.get(name, earlier) for name, earlier in LEARNT_BY.items()}
         options = {k: v for k, v in (self.config.get("config") or {}).items() if k not in names}
         return json.dumps({"config": options, "settings": settings}, sort_keys=True)
 

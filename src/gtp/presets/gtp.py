@@ -51,8 +51,8 @@ def _paper(task: str) -> Preset:
     return Preset(agent, peers_protocol(task))
 
 
-# What mazes need beside our defaults: rewards of Diffusion-QL; a longer horizon (results/discounts), which umaze
-# needs and medium-play and large-play bear; beyond umaze the best of ten candidates in the TD target, as
+# What mazes need beside our defaults: rewards of Diffusion-QL; a longer horizon (results/discounts), which
+# umaze needs and medium-play and large-play bear; beyond umaze the best of ten candidates in the TD target, as
 # measured on medium-play (results/antmaze-300k). The diverse mazes are not measured.
 _OURS = {
     f"d4rl:{task}": Preset(
@@ -61,9 +61,9 @@ _OURS = {
     )
     for task in mazes("v2")
 }
-# What the cube needs (results/cube-single): a critic of the data's own actions with TD targets of ten steps, and
-# weak weights, all measured with 50 candidates, the way to act with this policy. One sample succeeds in one
-# episode of five; where one is all there is, η = 1, expectile 0.9 and one step serve better (50 on task 1).
+# What the cube needs (results/cube-single): a critic of the data's own actions with TD targets of ten steps,
+# and weak weights, both for acting by 50 candidates. One sample succeeds in one episode of five; where one is
+# all there is, η = 1, expectile 0.9 and one step serve better (50 percent on task 1, 3 × 20).
 _OURS |= {
     f"ogbench:cube-single-play-singletask-task{task}-v0": Preset(
         {"backup": "expectile", "baseline": "expectile", "expectile": 0.7, "eta": 0.3},
