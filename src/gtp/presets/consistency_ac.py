@@ -6,8 +6,8 @@ from gtp.presets import Preset, maze_versions, peers_protocol
 
 # learning rate, η, K, Q norm, max Q backup, gradient norm. Another column, `scale_consis_loss`, is never read
 # by the published class; it is false on the medium tasks. Following it (`--agent.no-scale-loss`) halfcheetah
-# gets to its published score, 68 after 1 M updates where the class has 50 after 300,000; on hopper and
-# walker2d the policy is ruined (results/consistency-ac-network).
+# comes within a point of its published score, 68 after 1 M updates (the class has 50 after 300,000); on
+# hopper and walker2d the policy is ruined (results/consistency-ac-network).
 _TABLE = {
     "halfcheetah-medium-v2": (3e-4, 1.0, 2, False, False, 9.0),
     "hopper-medium-v2": (3e-4, 0.1, 2, False, False, 9.0),
