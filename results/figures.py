@@ -1,15 +1,13 @@
-"""Draw the pictures of the README and of results/README.md from the rows: python results/figures.py.
+"""Draw the pictures of the README and of the pages of results from the rows: python results/figures.py.
 
-docs/scores.png shows the README's second table, GTP with K = 5 on every task by each way of acting, and the
-cube's five tasks together;
-results/curves.png every evaluation of the agents of its first table. Numbers are `table.py`'s.
-results/lifts.png shows how the cube's data depend on the height the hand comes at (cube-starts/lifts.csv).
+docs/scores.png shows the README's first table, GTP with K = 5 on every task by each way of acting, and
+results/medium-300k/curves.png every evaluation of the agents of its second. Numbers are `table.py`'s.
+results/cube-starts/lifts.png shows how the cube's data depend on the height the hand comes at (lifts.csv).
 """
 
 import csv
 import statistics
 import textwrap
-from collections import defaultdict
 from pathlib import Path
 
 import matplotlib
@@ -17,25 +15,21 @@ import matplotlib
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-from table import FURTHER, HEADLINE, HERE, RARER, TASKS, WAYS, Evaluations, medium, read, seed_means, size
+from table import HEADLINE, HERE, RARER, TASKS, WAYS, Evaluations, medium, of_targets, seed_means, size
 
 SCORES = HERE.parent / "docs" / "scores.png"
-CURVES = HERE / "curves.png"
-LIFTS = HERE / "lifts.png"
+CURVES = HERE / "medium-300k" / "curves.png"
+LIFTS = HERE / "cube-starts" / "lifts.png"
 LOOKS = {
     "single": ("o", "#9a9a9a", -0.16),
     "softmax": ("s", "#1f77b4", 0.0),
     "average": ("D", "#d95f02", 0.16),
 }
 """Marker, colour and height within its line of each way of acting."""
-GAPS = {"hopper-medium-expert", "antmaze-umaze", "cube-single, task 1"}
+GAPS = {"hopper-medium-expert", "antmaze-umaze", "cube-single, five tasks"}
 """Lines with which another benchmark begins."""
-AGENTS = {
-    name: name.replace("*", "")
-    for name in HEADLINE
-    if not any(words in name for words in ("K = 2", "other", "again"))
-}
-"""Lines of the headline that have curves, and what the legend calls them."""
+AGENTS = [name for name in HEADLINE if "K = 2" not in name]
+"""Lines of the README's second table that have curves."""
 
 
 def mean_and_spread(seeds: dict[str, list[float]]) -> tuple[float, float]:
@@ -44,36 +38,9 @@ def mean_and_spread(seeds: dict[str, list[float]]) -> tuple[float, float]:
     return statistics.mean(means), statistics.stdev(means) if len(means) > 1 else 0.0
 
 
-def joined(parts: list[Evaluations]) -> Evaluations:
-    """Evaluations of several runs or tasks as one: seeds side by side, a seed's episodes together."""
-    whole: Evaluations = defaultdict(lambda: defaultdict(list))
-    for part in parts:
-        for step, seeds in part.items():
-            for seed, episodes in seeds.items():
-                whole[step][seed].extend(episodes)
-    return whole
-
-
-def lines_of_scores() -> list[tuple[str, dict[str, Evaluations], int | None]]:
-    """Name, evaluations by way of acting, and target of each line of the README's second table.
-
-    A last line has the cube's five tasks together, which is what their target is for.
-    """
-    lines, cubes = [], []
-    for task, (folder, settings, target) in FURTHER.items():
-        ways = read(HERE / folder)[settings, "5"]
-        cubes += [ways] if folder == "cube-single" and settings != "task1_gtp" else []
-        # The cube's target is for the five tasks together.
-        lines.append(
-            (task.replace("`rfqi`", "expert: RFQI's SAC"), ways, None if folder == "cube-single" else target)
-        )
-    five = {way: joined([ways[way] for ways in cubes]) for way in LOOKS}
-    return [*lines, ("cube-single, the last five together", five, FURTHER["cube-single, task 1"][2])]
-
-
 def draw_scores(path: Path) -> None:
     """One line a task: three ways of acting with the same policies, and the target."""
-    lines = lines_of_scores()
+    lines = [(task, *line) for task, line in of_targets().items()]
     figure, axes = plt.subplots(figsize=(9, 0.36 * len(lines) + 1.2), layout="constrained")
     height, heights = 0.0, []
     for name, ways, target in lines:
@@ -112,22 +79,18 @@ def draw_curve(axes: Axes, evaluations: Evaluations, aside: float, **look) -> No
 
 
 def draw_curves(path: Path) -> None:
-    """Scores over updates on the medium tasks, by both ways of acting; of GTP on the hopper all ten seeds."""
+    """Scores over updates on the medium tasks, by both ways of acting."""
     figure, panels = plt.subplots(2, 3, figsize=(11, 6.5), sharex=True, layout="constrained")
-    for number, (method, label) in enumerate(AGENTS.items()):
+    for number, method in enumerate(AGENTS):
         aside = 1.2 * (number - len(AGENTS) / 2)
         look = {
             "color": f"C{number}",
-            "label": label,
+            "label": method.replace("*", ""),
             "marker": "o",
             "ms": 4,
             "lw": 2.2 if number == 0 else 1.1,
         }
-        tasks = medium(method)
-        if number == 0:
-            again = medium("**GTP**, K = 5, five other seeds")["hopper"]
-            tasks["hopper"] = {way: joined([tasks["hopper"][way], again[way]]) for way in WAYS}
-        for column, ways in enumerate(tasks.values()):
+        for column, ways in enumerate(medium(method).values()):
             for row, way in enumerate(WAYS):
                 if way in ways:
                     draw_curve(panels[row][column], ways[way], aside, **look)

@@ -1,7 +1,7 @@
-"""Rebuild the tables of results/README.md and of the README from the rows: python results/table.py.
+"""Rebuild the tables of the README and of all pages of results from the rows: python results/table.py.
 
-A table stands between `<!-- rows: FOLDER -->`, `<!-- headline -->`, `<!-- further -->` or `<!-- starts -->`,
-and `<!-- end -->`.
+A table stands between `<!-- rows: FOLDER -->`, `<!-- targets -->`, `<!-- headline -->`, `<!-- further -->` or
+`<!-- starts -->`, and `<!-- end -->`.
 Its numbers are means over seeds, each seed being the mean of its episodes. *last* is the last evaluation, ±
 the standard deviation over seeds; *last 3* the mean of the last three evaluations; *best* the best evaluation
 of all, the same for all seeds.
@@ -21,23 +21,34 @@ RARER = {"argmax": "best of 50", "average": "average of 50", "mean": "plain mean
 """Each shown only where a folder has such rows, and only its last evaluation, or tables grow too wide."""
 TASKS = ("hopper", "walker2d", "halfcheetah")
 HEADLINE = {
-    "**GTP**, K = 5": ("gtp_layer_norm", "eta=5", ("5",)),
-    "**GTP**, K = 2": ("gtp_layer_norm", "eta=5", ("2",)),
-    "**GTP**, K = 5, run again": ("gtp_again", "eta=5", ("5",)),
-    "**GTP**, K = 2, run again": ("gtp_again", "eta=5", ("2",)),
-    "**GTP**, K = 5, five other seeds": ("gtp_other_seeds", "", ("5",)),
-    "**GTP**, K = 2, trained with it": ("gtp_trained_with_k2", "", ("2",)),
-    "GTP-BC (η = 0), K = 5": ("gtp_layer_norm", "eta=0", ("5",)),
-    "Diffusion-QL": ("diffusion_ql", "", ("5",)),
-    "Consistency-AC": ("consistency_ac", "", ("2", "5")),
-    "FQL": ("fql", "", ("",)),
-    "ReBRAC": ("rebrac", "", ("",)),
-    "IQL": ("iql_standardised", "", ("",)),
-    "TD3+BC": ("td3_bc", "", ("",)),
+    "**GTP**, K = 5": (("gtp_layer_norm eta=5", "gtp_again eta=5", "gtp_other_seeds"), ("5",)),
+    "**GTP**, K = 2": (("gtp_layer_norm eta=5", "gtp_again eta=5"), ("2",)),
+    "GTP-BC (η = 0), K = 5": (("gtp_layer_norm eta=0",), ("5",)),
+    "Diffusion-QL": (("diffusion_ql",), ("5",)),
+    "Consistency-AC": (("consistency_ac",), ("2", "5")),
+    "FQL": (("fql",), ("",)),
+    "ReBRAC": (("rebrac",), ("",)),
+    "IQL": (("iql_standardised",), ("",)),
+    "TD3+BC": (("td3_bc",), ("",)),
 }
-"""A line of the README's table: the file of each task it is in, swept value, and K: the first there is."""
+"""A line of the README's second table: all runs of these settings, and K: the first there is."""
 USUAL = (300_000, 5)
-"""Updates and seeds of a cell of that table that says nothing else."""
+"""Updates and policies of a cell of that table that says nothing else."""
+CUBES = [("cube-single", f"task{task}_gtp_n_step10") for task in range(1, 5)]
+CUBES += [("cube-single", "task5_gtp_n_step10 expectile=0.7")]
+TARGETS = {
+    "hopper-medium": ([("medium-300k", "hopper-medium_gtp_again_30 eta=5")], 90),
+    "walker2d-medium": ([("medium-300k", "walker2d-medium_gtp_again eta=5")], 89),
+    "halfcheetah-medium": ([("medium-300k", "halfcheetah-medium_gtp_again eta=5")], 54),
+    "hopper-medium-expert": ([("medium-expert-500k", "hopper-medium-expert_gtp_30")], 112),
+    "walker2d-medium-expert": ([("medium-expert-500k", "walker2d-medium-expert_gtp_30")], 114),
+    "halfcheetah-medium-expert": ([("medium-expert-500k", "halfcheetah-medium-expert_gtp_rfqi_30")], 93),
+    "antmaze-umaze": ([("discounts", "umaze_gtp_0995")], 95),
+    "antmaze-medium-play": ([("discounts", "medium-play_gtp_max_q_0995")], 83),
+    "antmaze-large-play": ([("discounts", "large-play_gtp_max_q_0995")], None),
+    "cube-single, five tasks": (CUBES, 97),
+}
+"""A line of the README's first table: GTP's rows, several of them together, and the target."""
 FURTHER = {
     "hopper-medium": ("medium-300k", "hopper-medium_gtp_again_30 eta=5", 90),
     "hopper-medium, γ = 0.995": ("discounts", "hopper-medium_gtp_0995_other_seeds", 90),
@@ -64,7 +75,7 @@ FURTHER = {
     "cube-single, task 4, the same": ("cube-single", "task4_gtp_n_step10", 97),
     "cube-single, task 5, the same": ("cube-single", "task5_gtp_n_step10 expectile=0.7", 97),
 }
-"""A line of the README's second table: folder and settings of GTP's rows there, and the target, if any."""
+"""A line of the long table of targets: folder and settings of GTP's rows there, and the target, if any."""
 STARTS = {
     "task 1, IQL": ("task1_iql", "", "single"),
     "task 1, FQL": ("task1_fql", "", "single"),
@@ -203,21 +214,47 @@ def table(folder: Path) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def medium(method: str) -> dict[str, dict[str, Evaluations]]:
-    """Task -> way of acting -> evaluations of a line of the README's first table."""
-    # What had been run on the hopper before, and counts where it was not run again.
-    before = {(f"hopper-medium_{name}", k): v for (name, k), v in read(HERE / "hopper-medium-start").items()}
-    rows = before | read(HERE / "medium-300k")
-    name, variant, allowed = HEADLINE[method]
-    settings = {task: f"{task}-medium_{name} {variant}".strip() for task in TASKS}
+def joined(parts: list[Evaluations]) -> Evaluations:
+    """Evaluations of several tasks as one: a seed's episodes together."""
+    whole: Evaluations = defaultdict(lambda: defaultdict(list))
+    for part in parts:
+        for step, seeds in part.items():
+            for seed, episodes in seeds.items():
+                whole[step][seed].extend(episodes)
+    return whole
+
+
+def pooled(parts: dict[str, Evaluations]) -> Evaluations:
+    """Evaluations of several runs side by side, without those that ended before the longest."""
+    longest = max(max(part) for part in parts.values())
     return {
-        task: next((rows[which, k] for k in allowed if (which, k) in rows), {})
-        for task, which in settings.items()
+        step: {
+            f"{name} {seed}": episodes
+            for name, part in parts.items()
+            if max(part) == longest
+            for seed, episodes in part.get(step, {}).items()
+        }
+        for step in sorted(set().union(*parts.values()))
     }
 
 
+def medium(method: str) -> dict[str, dict[str, Evaluations]]:
+    """Task -> way of acting -> evaluations of a line of the README's second table."""
+    # What had been run on the hopper before, and counts where it was not run again.
+    before = {(f"hopper-medium_{name}", k): v for (name, k), v in read(HERE / "hopper-medium-start").items()}
+    rows = before | read(HERE / "medium-300k")
+    names, allowed = HEADLINE[method]
+    found: dict[str, dict[str, Evaluations]] = {}
+    for task in TASKS:
+        runs = {name: [rows.get((f"{task}-medium_{name}", k)) for k in allowed] for name in names}
+        there = {name: next(filter(None, ways), {}) for name, ways in runs.items()}
+        parts = {way: {name: ways[way] for name, ways in there.items() if way in ways} for way in WAYS}
+        found[task] = {way: pooled(part) for way, part in parts.items() if part}
+    return found
+
+
 def headline() -> str:
-    """The README's table: methods against tasks, the last evaluation by both ways of acting."""
+    """The README's second table: methods against tasks, the last evaluation by both ways of acting."""
     lines = [["", *(f"{task}: {way}" for task in TASKS for way in WAYS.values())]]
     lines.append(["---"] * len(lines[0]))
     for method in HEADLINE:
@@ -225,18 +262,42 @@ def headline() -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def further() -> str:
-    """The README's second table: GTP on every task by three ways of acting, beside the targets."""
+def beside_targets(lines: dict[str, tuple[dict[str, Evaluations], int | None]]) -> str:
+    """A line a task: GTP's last scores by three ways of acting, beside the target."""
     shown = WAYS | {"average": RARER["average"]}
-    lines = [["", "updates", "seeds × episodes", *shown.values(), "target"]]
-    lines.append(["---"] * len(lines[0]))
-    for task, (folder, settings, target) in FURTHER.items():
-        ways = read(HERE / folder)[settings, "5"]
+    table = [["", "updates", "seeds × episodes", *shown.values(), "target"]]
+    table.append(["---"] * len(table[0]))
+    for task, (ways, target) in lines.items():
         evaluations = ways["single"]
         scores = [last_beside(evaluations, ways.get(way)) for way in shown]
         aim = "–" if target is None else str(target)
-        lines.append([task, f"{max(evaluations):,}", size(evaluations), *scores, aim])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        table.append([task, f"{max(evaluations):,}", size(evaluations), *scores, aim])
+    return "\n".join(f"| {' | '.join(line)} |" for line in table)
+
+
+def of_targets() -> dict[str, tuple[dict[str, Evaluations], int | None]]:
+    """Task -> way of acting -> evaluations, and the target, of the README's first table."""
+    found = {}
+    for task, (sources, target) in TARGETS.items():
+        parts = [read(HERE / folder)[settings, "5"] for folder, settings in sources]
+        ways = [way for way in (*WAYS, *RARER) if all(way in part for part in parts)]
+        found[task] = ({way: joined([part[way] for part in parts]) for way in ways}, target)
+    return found
+
+
+def targets() -> str:
+    """The README's first table: GTP on every task with one setting for each benchmark."""
+    return beside_targets(of_targets())
+
+
+def further() -> str:
+    """The long table of targets: with other settings too, and the cube's tasks one by one."""
+    return beside_targets(
+        {
+            task: (read(HERE / folder)[settings, "5"], target)
+            for task, (folder, settings, target) in FURTHER.items()
+        }
+    )
 
 
 def starts() -> str:
@@ -269,18 +330,23 @@ def by_distance(found: list[tuple[float, bool]]) -> list[str]:
 
 
 def cell(evaluations: Evaluations | None) -> str:
-    """The last evaluation, with its updates and seeds where they are not the usual ones."""
+    """The last evaluation, with its updates and how many were trained where they are not the usual ones."""
     if not evaluations:
         return "–"
     step = max(evaluations)
     seeds = len(evaluations[step])
-    unusual = [f"{step // 1000} k"] * (step != USUAL[0]) + [f"{seeds} seeds"] * (seeds != USUAL[1])
+    unusual = [f"{step // 1000} k"] * (step != USUAL[0]) + [f"{seeds} runs"] * (seeds != USUAL[1])
     return last(evaluations) + (f" ({', '.join(unusual)})" if unusual else "")
 
 
 def rebuilt(text: str) -> str:
     """The page with every table made anew."""
-    for mark, made in (("headline", headline), ("further", further), ("starts", starts)):
+    for mark, made in (
+        ("targets", targets),
+        ("headline", headline),
+        ("further", further),
+        ("starts", starts),
+    ):
         text = re.sub(
             rf"(<!-- {mark} -->\n).*?(?=<!-- end -->)",
             lambda match, made=made: f"{match[1]}\n{made()}\n\n",
@@ -295,6 +361,11 @@ def rebuilt(text: str) -> str:
     )
 
 
+def pages() -> list[Path]:
+    """The README, and every page of results."""
+    return [HERE.parent / "README.md", HERE / "README.md", *sorted(HERE.glob("*/README.md"))]
+
+
 if __name__ == "__main__":
-    for page in (HERE / "README.md", HERE.parent / "README.md"):
+    for page in pages():
         page.write_text(rebuilt(page.read_text()))

@@ -13,6 +13,7 @@ from gtp import run as runs
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(f"docs/{p.relative_to(ROOT / 'docs')}" for p in (ROOT / "docs").rglob("*.md"))
+RESULTS = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "results").rglob("README.md"))
 
 
 def blocks(page: str, section: str = "") -> list[tuple[str, str]]:
@@ -89,7 +90,7 @@ def test_the_commands_a_page_names_exist(page):
                 assert (ROOT / words[1]).is_file()
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", *PAGES])
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", *PAGES, *RESULTS])
 def test_links_lead_somewhere(page):
     path = ROOT / page
     for target in re.findall(r"\]\((?!https?://)([^)#]+)", path.read_text()):

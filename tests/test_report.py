@@ -132,21 +132,44 @@ def test_lines_stand_in_the_order_of_their_numbers(tmp_path):
     assert [made.colour(line.label) for line in made.of(task)] == list(range(6))
 
 
-def test_the_table_of_results_comes_out_of_their_rows():
-    """The figures that results/README.md states for these files."""
+def test_the_tables_of_all_pages_come_out_of_their_rows():
+    """The figures that README and the pages of results state; of one page also as the report reads them."""
     lines = gathered(RESULTS).lines
     found = {(x.label, x.way.act): f"{x.last().mean():.1f} ± {np.std(x.last(), ddof=1):.1f}" for x in lines}
     sys.path.insert(0, str(RESULTS.parent))
     import table
 
     front = (RESULTS.parents[1] / "README.md").read_text()
+    assert table.targets() in front
     assert table.headline() in front
-    assert table.further() in front
-    page = (RESULTS.parent / "README.md").read_text()
-    assert table.rebuilt(page) == page
+    for path in table.pages():
+        assert table.rebuilt(path.read_text()) == path.read_text(), path
+    page = (RESULTS / "README.md").read_text()
     for name in ("default", "expectile", "paper_teacher", "weight_clip_4"):
         single, softmax = found[f"gtp · {name}", "single"], found[f"gtp · {name}", "softmax"]
         assert f"| {name} | 5 | 200,000 | 3 × 10 | {single} | {softmax} |" in page
+
+
+def test_every_folder_of_rows_has_a_page_that_the_index_names():
+    index = (RESULTS.parent / "README.md").read_text()
+    folders = {path.parent.name for path in RESULTS.parent.glob("*/*.csv")} - {"speed"}
+    assert len(folders) > 20
+    for folder in folders:
+        assert f"({folder}/README.md)" in index, folder
+        page = (RESULTS.parent / folder / "README.md").read_text()
+        assert f"<!-- rows: {folder} -->" in page or folder in ("cube-starts", "expert-noise"), folder
+
+
+def test_runs_side_by_side_leave_out_what_ended_before():
+    sys.path.insert(0, str(RESULTS.parent))
+    import table
+
+    long = {100: {"0": [1.0], "1": [3.0]}, 200: {"0": [2.0], "1": [4.0]}}
+    short = {100: {"0": [9.0]}}
+    both = table.pooled({"long": long, "again": long, "short": short})
+    assert table.seed_means(both[200]) == [2.0, 4.0, 2.0, 4.0]
+    assert table.seed_means(both[100]) == [1.0, 3.0, 1.0, 3.0]
+    assert table.joined([long, short])[100] == {"0": [1.0, 9.0], "1": [3.0]}
 
 
 def test_kept_rows_say_where_their_data_are_told_of(tmp_path):
@@ -185,18 +208,22 @@ def test_successes_are_counted_by_distance():
 def test_the_pictures_of_results_show_the_tables_numbers(tmp_path):
     sys.path.insert(0, str(RESULTS.parent))
     import figures
+    import table
 
     front = (RESULTS.parents[1] / "README.md").read_text()
-    *lines, (_, five, target) = figures.lines_of_scores()
-    assert len(lines) == len(figures.FURTHER)
-    cubes = [ways["softmax"] for name, ways, _ in lines if name.startswith("cube")][1:]
-    means = [figures.mean_and_spread(seeds)[0] for task in cubes for seeds in task.values()]
+    lines = figures.of_targets()
+    assert len(lines) == 10
+    # The five tasks of the cube together: all have as many episodes, so their mean is the mean of five means.
+    cubes = [
+        table.read(RESULTS.parent / folder)[settings, "5"]["softmax"] for folder, settings in table.CUBES
+    ]
+    means = [figures.mean_and_spread(task[100_000])[0] for task in cubes]
     assert len(means) == 5
+    five, target = lines["cube-single, five tasks"]
     assert figures.mean_and_spread(five["softmax"][100_000])[0] == pytest.approx(np.mean(means))
     assert target == 97
-    for name, ways, _ in lines:
-        shown = [ways[way] for way in figures.LOOKS if way in ways]
-        pairs = [figures.mean_and_spread(evaluations[max(evaluations)]) for evaluations in shown]
+    for name, (ways, _) in lines.items():
+        pairs = [figures.mean_and_spread(ways[way][max(ways[way])]) for way in figures.LOOKS]
         cells = " | ".join(f"{mean:.1f} ± {spread:.1f}" for mean, spread in pairs)
         assert f"| {cells} |" in front, name
     for draw in (figures.draw_scores, figures.draw_curves):
