@@ -18,6 +18,7 @@ VERBS = {
     "experiment": "run a table or figure of the paper:  gtp experiment NAME [--scale small] [--out DIR]",
     "presets": "the exact command of every cell of published tables:  gtp presets [AGENT]",
     "report": "scores as one web page and as tables:  gtp report RUN… --out DIR",
+    "distill": "the average of 50 candidates as one small network:  gtp distill RUN --out STUDENT",
     "export": "a policy in one file, ONNX or JAX:  gtp export RUN --format onnx --out FILE",
     "data": "list, show, check, convert, get or make data",
     "bench": "how fast agents train and policies act on this machine:  gtp bench train | act",

@@ -71,7 +71,7 @@ def main(argv: list[str]) -> int:
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     label = Path(settings.data.replace(":", "-")).stem if settings.data else "data"
     out = parsed.out or Path("runs") / f"{name}-{label}-{stamp}"
-    return _follow(runs.start(out, name, agent_config, settings, sweep))
+    return follow(runs.start(out, name, agent_config, settings, sweep))
 
 
 def field_docs(cls: type) -> dict[str, str]:
@@ -133,7 +133,7 @@ def _resume(name: str, argv: list[str]) -> int:
     run, state, alive = runs.resume(Path(str(folder)))
     if run.agent != name:
         raise UserError(f"{folder} is a run of {run.agent}, not of {name}")
-    return _follow(run, state, alive)
+    return follow(run, state, alive)
 
 
 @contextlib.contextmanager
@@ -147,7 +147,7 @@ def _request_to_stop() -> Generator[threading.Event]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _follow(run: Any, state: Any = None, alive: Any = None) -> int:
+def follow(run: Any, state: Any = None, alive: Any = None) -> int:
     """Train with a progress bar, and say at the end what there is."""
     import numpy as np
     from rich.console import Console

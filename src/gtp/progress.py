@@ -38,6 +38,6 @@ def bar(console: Console, label: str, total: int, done: int = 0) -> Generator[Mo
             living = alive if alive.any() else np.ones_like(alive)
             means = {word: metrics[name][living].mean() for name, word in SHOWN.items() if name in metrics}
             words = [f"{word} {mean:.3g}" for word, mean in means.items()]
-            progress.update(task, completed=step, description="  ".join(words))
+            progress.update(task, completed=step, description="  ".join(words) or label)
 
         yield move

@@ -1,0 +1,74 @@
+"""`gtp distill RUN`: the average of many candidates as one small network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from gtp.errors import UserError
+from gtp.types import Acting
+
+
+@dataclass(frozen=True)
+class Distill:
+    """Train a student that does at once what a policy does by the average of many candidates.
+
+    The student is a run of `bc` like any other: evaluate it, go on with it, export it.
+    """
+
+    out: Path
+    """Run directory of the student to create; the labels it learns from go to OUT.npz."""
+    rows: int = 100_000
+    """States of the run's own data that the teacher labels, evenly spaced."""
+    candidates: int = 50
+    """Samples of the teacher behind one label, averaged with the weights exp Q."""
+    sampling_steps: int | None = None
+    """The teacher's K; by default its own."""
+    member: int = 0
+    """Whose parameters, counting from 0 in the order `gtp eval` prints; 0 is the first seed."""
+    steps: int = 30_000
+    """Updates of the student."""
+    hidden: tuple[int, ...] = (256, 256, 256)
+    """Widths of the student's hidden layers."""
+    eval_episodes: int = 10
+    """Episodes the student plays at its end, where its teacher's data name an environment."""
+
+
+def main(argv: list[str]) -> int:
+    """`gtp distill RUN …`."""
+    if not argv or argv[0].startswith("-"):
+        tyro.cli(Distill, prog="gtp distill RUN", args=["--help"])
+    options = tyro.cli(Distill, prog="gtp distill RUN", args=argv[1:])
+    import numpy as np
+    from rich.console import Console
+
+    from gtp import config, data, distill, policy
+    from gtp import run as runs
+    from gtp.agents import bc
+    from gtp.cli_train import follow
+    from gtp.data.write import write
+    from gtp.progress import bar
+
+    labels = Path(f"{options.out}.npz")
+    for path in (options.out, labels):
+        if path.exists():
+            raise UserError(f"{path} exists already; name another --out")
+    if options.rows < 2:
+        raise UserError(f"--rows must be 2 or more, not {options.rows}")
+    settings = runs.Settings(data=str(labels), steps=options.steps, eval_episodes=options.eval_episodes)
+    student = bc.Config(deterministic=True, hidden=options.hidden)
+    # Labels take minutes: what is wrong with the student is said before.
+    config.check(runs.resolve(settings))
+    config.check(student)
+    pi = policy.load(argv[0])
+    acting = policy.check_acting(Acting("average", options.candidates, options.sampling_steps), pi.rules)
+    dataset = data.load(pi.about["data"])
+    distill.check(pi, dataset, options.member)
+    with bar(Console(stderr=True), "labelling", min(options.rows, dataset.size)) as move:
+        log = distill.labelled(
+            pi, dataset, options.rows, acting, options.member, lambda done: move(done, {}, np.ones(1, bool))
+        )
+    write(log, labels)
+    return follow(runs.start(options.out, "bc", student, settings, {}))

@@ -1,0 +1,84 @@
+"""The average of many candidates as one network: what a policy does, written down for a student to learn.
+
+The average of 50 candidates weighted by exp Q is often the best that a generative policy has to offer, and
+every action of it costs 50 samples and a critic. But for the noise of 50 draws it is a function of the
+observation alone, so a plain network can learn it, from states of the data that the teacher labels once.
+Where equally good ways part the average is none of them, and neither is the student.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import numpy as np
+
+from gtp.data.dataset import Dataset, Log, Rows, transitions
+from gtp.errors import UserError
+from gtp.policy import Policy
+from gtp.types import Acting
+
+CHUNK = 1000
+"""States labelled in one call, always, so that it is compiled once."""
+
+
+def labelled(
+    pi: Policy, dataset: Dataset, rows: int, acting: Acting, member: int, progress: Callable[[int], None]
+) -> Log:
+    """What a policy does in states of the data it was trained on, as data to clone.
+
+    Args:
+        pi: the teacher, which `check` has passed.
+        dataset: what it was trained on.
+        rows: how many states, evenly spaced.
+        acting: how the teacher acts in them.
+        member: which of the teachers.
+        progress: told how many states are labelled.
+    """
+    obs = states(dataset, rows)
+    actions = labels(pi.for_member(acting, member), obs, progress)
+    # Nobody saw what these actions lead to: each row is an episode of its own, and earns nothing.
+    ends, nothing = np.ones(len(obs), bool), np.zeros(len(obs), np.float32)
+    log = Rows(obs, actions, nothing, ends, ~ends)
+    made = {"made": origin(pi, len(obs), acting, member)}
+    return Log(log, transitions, ends, env=pi.about["env"], metadata=made)
+
+
+def check(pi: Policy, dataset: Dataset, member: int) -> None:
+    """That there is such a teacher, and that these are its data."""
+    about = pi.about
+    if not 0 <= member < len(about["members"]):
+        raise UserError(f"there is no member {member}; there are {len(about['members'])}")
+    if about.get("frame_stack", 1) > 1:
+        raise UserError("a policy that sees several pictures at once cannot be distilled")
+    if dataset.fingerprint != about["fingerprint"]:
+        raise UserError(
+            f"{about['data']} is not what this policy was trained on: its fingerprint has changed"
+        )
+
+
+def states(dataset: Dataset, rows: int) -> np.ndarray:
+    """That many observations of the data, evenly spaced; all of them where there are no more."""
+    chosen = np.linspace(0, dataset.size - 1, min(rows, dataset.size)).round().astype(int)
+    return dataset.transitions.obs[chosen]
+
+
+def labels(act: Callable[..., np.ndarray], obs: np.ndarray, progress: Callable[[int], None]) -> np.ndarray:
+    """What `act`, a function of observations and a key, does in each state."""
+    key, found = jax.random.key(0), []
+    for first in range(0, len(obs), CHUNK):
+        part = obs[first : first + CHUNK]
+        full = np.resize(part, (CHUNK, *part.shape[1:]))
+        found.append(np.asarray(act(full, jax.random.fold_in(key, first)), np.float32)[: len(part)])
+        progress(first + len(part))
+    return np.concatenate(found)
+
+
+def origin(pi: Policy, rows: int, acting: Acting, member: int) -> str:
+    """Where the labels come from, in a line that every score of the student carries."""
+    about, seed = pi.about, pi.about["members"][member]["seed"]
+    jumps = acting.sampling_steps or about["config"].get("sampling_steps")
+    who = f"{about['agent']}, seed {seed}, {about['step']} updates"
+    how = f"{acting.rule} of {acting.candidates} candidates" + (f" of {jumps} jumps" if jumps else "")
+    where = f"{rows} states of {about['data']}"
+    return "; ".join(filter(None, (f"labels of {who}, by the {how}", where, about.get("provenance"))))

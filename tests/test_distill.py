@@ -1,0 +1,130 @@
+"""A student does what its teacher's average does, says whose student it is, and mistakes cost nothing."""
+
+import json
+
+import numpy as np
+import pytest
+
+from gtp import cli, data, distill, policy
+from gtp.data.dataset import transitions
+from gtp.errors import UserError
+from gtp.types import Acting
+
+pytestmark = pytest.mark.xdist_group("distill")
+AVERAGE = Acting("average", 50)
+
+
+def test_every_state_gets_its_own_label_whatever_their_number():
+    obs = np.random.default_rng(0).normal(size=(2 * distill.CHUNK + 17, 3)).astype(np.float32)
+    told, asked = [], []
+
+    def act(given, key):
+        asked.append(len(given))
+        return 2 * given[:, :2]
+
+    np.testing.assert_array_equal(distill.labels(act, obs, told.append), 2 * obs[:, :2])
+    assert told == [distill.CHUNK, 2 * distill.CHUNK, len(obs)]
+    assert asked == [distill.CHUNK] * 3
+
+
+def test_states_are_spread_over_the_whole_log():
+    dataset = data.load("toy:multigoal")
+    obs = dataset.transitions.obs
+    np.testing.assert_array_equal(distill.states(dataset, 2), obs[[0, -1]])
+    np.testing.assert_array_equal(distill.states(dataset, dataset.size + 5), obs)
+    chosen = distill.states(dataset, 101)
+    np.testing.assert_array_equal(chosen[50], obs[round((dataset.size - 1) / 2)])
+
+
+@pytest.fixture(scope="module")
+def taught(tmp_path_factory):
+    """A teacher of two seeds that has learned a little, and a student of the second."""
+    folder = tmp_path_factory.mktemp("distill")
+    small = ["--agent.hidden", "32", "32", "--agent.sampling-steps", "2", "--agent.actor-lr", "0.001"]
+    words = [
+        "train",
+        "gtp",
+        "--data",
+        "toy:multigoal",
+        "--steps",
+        "400",
+        "--log-every",
+        "200",
+        "--seeds",
+        "2",
+    ]
+    assert cli.main([*words, *small, "--eval-episodes", "0", "--out", str(folder / "teacher")]) == 0
+    student = ["--out", str(folder / "student"), "--member", "1", "--rows", "3000", "--steps", "4000"]
+    more = ["--hidden", "64", "64", "--eval-episodes", "2"]
+    assert cli.main(["distill", str(folder / "teacher"), *student, *more]) == 0
+    return folder
+
+
+@pytest.mark.usefixtures("optimised")
+def test_a_student_is_nearer_to_the_average_than_any_one_sample_is(taught):
+    """On states it has not seen, against the average of many more candidates than made its labels."""
+    dataset = data.load("toy:multigoal")
+    obs = dataset.transitions.obs[7::997]
+    teacher, student = policy.load(taught / "teacher"), policy.load(taught / "student")
+    aim = np.mean([teacher.act(obs, AVERAGE, member=1) for _ in range(20)], axis=0)
+    other = np.mean([teacher.act(obs, AVERAGE, member=0) for _ in range(20)], axis=0)
+
+    def off(actions):
+        return np.sqrt(np.mean((actions - aim) ** 2))
+
+    done = student.act(obs)
+    np.testing.assert_array_equal(done, student.act(obs))
+    assert off(done) < 0.2 * off(teacher.act(obs, member=1))
+    # And not of the other teacher.
+    assert off(done) < 0.2 * off(other)
+
+
+def test_a_student_says_whose_it_is(taught):
+    log = data.read_log(str(taught / "student.npz"))
+    made = log.metadata["made"]
+    assert "labels of gtp, seed 1, 400 updates, by the average of 50 candidates of 2 jumps" in made
+    assert "3000 states of toy:multigoal" in made
+    t = transitions(log.rows)
+    assert len(t.reward) == 3000
+    # Nobody knows what follows, or what it earns.
+    assert not t.bootstrap.any()
+    assert not t.reward.any()
+    content = json.loads((taught / "student" / "config.json").read_text())
+    assert content["data"]["metadata"]["made"] == made
+    rows = (taught / "student" / "eval.csv").read_text().splitlines()
+    assert len(rows) == 1 + 2
+    assert made.split(";")[0] in rows[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["{teacher}", "--out", "{student}"], "exists already"),
+        (["{student}", "--out", "{new}"], "acts by single, not by average"),
+        (["{teacher}", "--out", "{new}", "--member", "2"], "no member 2; there are 2"),
+        (["{teacher}", "--out", "{new}", "--rows", "1"], "--rows must be 2 or more"),
+        (["{teacher}", "--out", "{new}", "--steps", "1500"], "multiple"),
+        (["{teacher}", "--out", "{new}", "--candidates", "0"], "cannot take 0 candidates"),
+        (["{nowhere}", "--out", "{new}"], "there is no run"),
+    ],
+)
+def test_mistakes_get_one_sentence_and_leave_nothing(taught, tmp_path, capsys, words, sentence):
+    names = {name: str(taught / name) for name in ("teacher", "student", "nowhere")}
+    before = sorted(taught.rglob("*"))
+    assert cli.main(["distill", *(word.format(new=tmp_path / "new", **names) for word in words)]) == 2
+    said = capsys.readouterr().err.strip().splitlines()
+    assert len(said) == 1
+    assert sentence in said[0]
+    assert sorted(taught.rglob("*")) == before
+    assert not list(tmp_path.iterdir())
+
+
+def test_other_data_than_the_teachers_are_refused(taught):
+    pi, dataset = policy.load(taught / "teacher"), data.load("toy:multigoal")
+    distill.check(pi, dataset, 0)
+    pi.about["fingerprint"] = "another"
+    with pytest.raises(UserError, match="not what this policy was trained on"):
+        distill.check(pi, dataset, 0)
+    pi.about |= {"fingerprint": dataset.fingerprint, "frame_stack": 3}
+    with pytest.raises(UserError, match="several pictures"):
+        distill.check(pi, dataset, 0)
