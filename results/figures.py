@@ -7,7 +7,6 @@ results/cube-starts/lifts.png shows how the cube's data depend on the height the
 
 import csv
 import statistics
-import textwrap
 from pathlib import Path
 
 import matplotlib
@@ -27,7 +26,7 @@ LOOKS = {
 }
 """Marker, colour and height within its line of each way of acting."""
 GAPS = {"hopper-medium-expert", "antmaze-umaze", "cube-single, five tasks"}
-"""Lines with which another benchmark begins."""
+"""Lines with a gap above them."""
 AGENTS = [name for name in HEADLINE if "K = 2" not in name]
 """Lines of the README's second table that have curves."""
 
@@ -47,9 +46,8 @@ def draw_scores(path: Path) -> None:
         height -= 1.5 if name in GAPS else 1.0
         heights.append(height)
         for way, (marker, colour, offset) in LOOKS.items():
-            if way in ways:
-                mean, spread = mean_and_spread(ways[way][max(ways[way])])
-                axes.errorbar(mean, height - offset, xerr=spread, fmt=marker, color=colour, ms=5, lw=1)
+            mean, spread = mean_and_spread(ways[way][max(ways[way])])
+            axes.errorbar(mean, height - offset, xerr=spread, fmt=marker, color=colour, ms=5, lw=1)
         if target is not None:
             axes.plot([target] * 2, [height - 0.4, height + 0.4], color="black", lw=2)
     names = {
@@ -60,7 +58,7 @@ def draw_scores(path: Path) -> None:
     for way, (marker, colour, _) in LOOKS.items():
         axes.plot([], [], marker, color=colour, ms=5, label=names[way])
     axes.plot([], [], "|", color="black", ms=10, mew=2, label="target")
-    labels = [f"{textwrap.fill(name, 46)} ({size(ways['single'])})" for name, ways, _ in lines]
+    labels = [f"{name} ({size(ways['single'])})" for name, ways, _ in lines]
     axes.set_yticks(heights, labels, fontsize=8)
     figure.supxlabel("normalised score; on AntMaze and the cube percent of episodes that succeed", fontsize=9)
     axes.set(xlim=(0, 130), ylim=(height - 0.8, -0.2))

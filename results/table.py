@@ -246,8 +246,8 @@ def medium(method: str) -> dict[str, dict[str, Evaluations]]:
     names, allowed = HEADLINE[method]
     found: dict[str, dict[str, Evaluations]] = {}
     for task in TASKS:
-        runs = {name: [rows.get((f"{task}-medium_{name}", k)) for k in allowed] for name in names}
-        there = {name: next(filter(None, ways), {}) for name, ways in runs.items()}
+        of_each_k = {name: [rows.get((f"{task}-medium_{name}", k)) for k in allowed] for name in names}
+        there = {name: next(filter(None, tried), {}) for name, tried in of_each_k.items()}
         parts = {way: {name: ways[way] for name, ways in there.items() if way in ways} for way in WAYS}
         found[task] = {way: pooled(part) for way, part in parts.items() if part}
     return found
@@ -262,17 +262,17 @@ def headline() -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def beside_targets(lines: dict[str, tuple[dict[str, Evaluations], int | None]]) -> str:
+def beside_targets(tasks: dict[str, tuple[dict[str, Evaluations], int | None]]) -> str:
     """A line a task: GTP's last scores by three ways of acting, beside the target."""
     shown = WAYS | {"average": RARER["average"]}
-    table = [["", "updates", "seeds × episodes", *shown.values(), "target"]]
-    table.append(["---"] * len(table[0]))
-    for task, (ways, target) in lines.items():
+    lines = [["", "updates", "seeds × episodes", *shown.values(), "target"]]
+    lines.append(["---"] * len(lines[0]))
+    for task, (ways, target) in tasks.items():
         evaluations = ways["single"]
         scores = [last_beside(evaluations, ways.get(way)) for way in shown]
         aim = "–" if target is None else str(target)
-        table.append([task, f"{max(evaluations):,}", size(evaluations), *scores, aim])
-    return "\n".join(f"| {' | '.join(line)} |" for line in table)
+        lines.append([task, f"{max(evaluations):,}", size(evaluations), *scores, aim])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def of_targets() -> dict[str, tuple[dict[str, Evaluations], int | None]]:
@@ -286,7 +286,7 @@ def of_targets() -> dict[str, tuple[dict[str, Evaluations], int | None]]:
 
 
 def targets() -> str:
-    """The README's first table: GTP on every task with one setting for each benchmark."""
+    """The README's first table: GTP on every task by its defaults, or by `--preset ours`."""
     return beside_targets(of_targets())
 
 
@@ -335,7 +335,7 @@ def cell(evaluations: Evaluations | None) -> str:
         return "–"
     step = max(evaluations)
     seeds = len(evaluations[step])
-    unusual = [f"{step // 1000} k"] * (step != USUAL[0]) + [f"{seeds} runs"] * (seeds != USUAL[1])
+    unusual = [f"{step // 1000} k"] * (step != USUAL[0]) + [f"{seeds} policies"] * (seeds != USUAL[1])
     return last(evaluations) + (f" ({', '.join(unusual)})" if unusual else "")
 
 

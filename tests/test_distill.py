@@ -64,7 +64,8 @@ def taught(tmp_path_factory):
 def test_a_student_is_nearer_to_the_average_than_any_one_sample_is(taught):
     """On states it has not seen, against the average of many more candidates than made its labels."""
     dataset = data.load("toy:multigoal")
-    obs = dataset.transitions.obs[7::997]
+    seen = np.linspace(0, dataset.size - 1, 3000).round().astype(int)
+    obs = dataset.transitions.obs[np.setdiff1d(np.arange(dataset.size), seen)[::91]]
     teacher, student = policy.load(taught / "teacher"), policy.load(taught / "student")
     aim = np.mean([teacher.act(obs, AVERAGE, member=1) for _ in range(20)], axis=0)
     other = np.mean([teacher.act(obs, AVERAGE, member=0) for _ in range(20)], axis=0)
@@ -94,6 +95,17 @@ def test_a_student_says_whose_it_is(taught):
     rows = (taught / "student" / "eval.csv").read_text().splitlines()
     assert len(rows) == 1 + 2
     assert made.split(";")[0] in rows[1]
+
+
+def test_swept_values_and_temperatures_are_named(taught):
+    pi = policy.load(taught / "teacher")
+    pi.about["members"][1] |= {"eta": 5.0}
+    pi.about["config"] |= {"choice_temperature": 0.3}
+    pi.about["provenance"] = "regenerated"
+    assert distill.origin(pi, 7, Acting("average", 9, 4), 1) == (
+        "labels of gtp, seed 1, eta=5, 400 updates, by the average of 9 candidates of 4 jumps "
+        "at temperature 0.3; 7 states of toy:multigoal; regenerated"
+    )
 
 
 @pytest.mark.parametrize(

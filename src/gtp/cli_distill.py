@@ -49,6 +49,7 @@ def main(argv: list[str]) -> int:
     from gtp.agents import bc
     from gtp.cli_train import follow
     from gtp.data.write import write
+    from gtp.envs import worlds
     from gtp.progress import bar
 
     labels = Path(f"{options.out}.npz")
@@ -66,6 +67,8 @@ def main(argv: list[str]) -> int:
     acting = policy.check_acting(Acting("average", options.candidates, options.sampling_steps), pi.rules)
     dataset = data.load(pi.about["data"])
     distill.check(pi, dataset, options.member)
+    if pi.about["env"] and options.eval_episodes:
+        worlds.check(pi.about["env"], tuple(pi.about["obs_shape"]), pi.about["action_size"], 1)
     with bar(Console(stderr=True), "labelling", min(options.rows, dataset.size)) as move:
         log = distill.labelled(
             pi, dataset, options.rows, acting, options.member, lambda done: move(done, {}, np.ones(1, bool))

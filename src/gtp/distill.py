@@ -3,7 +3,8 @@
 The average of 50 candidates weighted by exp Q is often the best that a generative policy has to offer, and
 every action of it costs 50 samples and a critic. But for the noise of 50 draws it is a function of the
 observation alone, so a plain network can learn it, from states of the data that the teacher labels once.
-Where equally good ways part the average is none of them, and neither is the student.
+Where equally good ways part the average is none of them, and neither is the student. It acts within the range
+of its labels.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from gtp.data.dataset import Dataset, Log, Rows, transitions
 from gtp.errors import UserError
 from gtp.policy import Policy
+from gtp.run import variant
 from gtp.types import Acting
 
 CHUNK = 1000
@@ -25,11 +27,11 @@ CHUNK = 1000
 def labelled(
     pi: Policy, dataset: Dataset, rows: int, acting: Acting, member: int, progress: Callable[[int], None]
 ) -> Log:
-    """What a policy does in states of the data it was trained on, as data to clone.
+    """What a policy does in states of its data, as data to clone.
 
     Args:
         pi: the teacher, which `check` has passed.
-        dataset: what it was trained on.
+        dataset: what it was trained on, episodes that it held out among them.
         rows: how many states, evenly spaced.
         acting: how the teacher acts in them.
         member: which of the teachers.
@@ -45,7 +47,7 @@ def labelled(
 
 
 def check(pi: Policy, dataset: Dataset, member: int) -> None:
-    """That there is such a teacher, and that these are its data."""
+    """That there is such a teacher, that it sees one observation at a time, and that these are its data."""
     about = pi.about
     if not 0 <= member < len(about["members"]):
         raise UserError(f"there is no member {member}; there are {len(about['members'])}")
@@ -76,9 +78,13 @@ def labels(act: Callable[..., np.ndarray], obs: np.ndarray, progress: Callable[[
 
 def origin(pi: Policy, rows: int, acting: Acting, member: int) -> str:
     """Where the labels come from, in a line that every score of the student carries."""
-    about, seed = pi.about, pi.about["members"][member]["seed"]
+    about, label = pi.about, pi.about["members"][member]
     jumps = acting.sampling_steps or about["config"].get("sampling_steps")
-    who = f"{about['agent']}, seed {seed}, {about['step']} updates"
-    how = f"{acting.rule} of {acting.candidates} candidates" + (f" of {jumps} jumps" if jumps else "")
+    temperature = about["config"].get("choice_temperature", 1.0)
+    who = (about["agent"], f"seed {label['seed']}", variant(label), f"{about['step']} updates")
+    how = f"by the {acting.rule} of {acting.candidates} candidates"
+    how += f" of {jumps} jumps" if jumps else ""
+    how += f" at temperature {temperature:g}" if temperature != 1 else ""
+    labels_of = ", ".join(filter(None, (*who, how)))
     where = f"{rows} states of {about['data']}"
-    return "; ".join(filter(None, (f"labels of {who}, by the {how}", where, about.get("provenance"))))
+    return "; ".join(filter(None, (f"labels of {labels_of}", where, about.get("provenance"))))
