@@ -92,6 +92,7 @@ def test_a_student_says_whose_it_is(taught):
     assert not t.reward.any()
     content = json.loads((taught / "student" / "config.json").read_text())
     assert content["data"]["metadata"]["made"] == made
+    assert content["settings"]["seed"] == 1
     rows = (taught / "student" / "eval.csv").read_text().splitlines()
     assert len(rows) == 1 + 2
     assert made.split(";")[0] in rows[1]

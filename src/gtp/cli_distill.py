@@ -58,15 +58,17 @@ def main(argv: list[str]) -> int:
             raise UserError(f"{path} exists already; name another --out")
     if options.rows < 2:
         raise UserError(f"--rows must be 2 or more, not {options.rows}")
-    settings = runs.Settings(data=str(labels), steps=options.steps, eval_episodes=options.eval_episodes)
-    student = bc.Config(deterministic=True, hidden=options.hidden)
-    # Labels take minutes: what is wrong with the student is said before.
-    config.check(runs.resolve(settings))
-    config.check(student)
     pi = policy.load(argv[0])
     acting = policy.check_acting(Acting("average", options.candidates, options.sampling_steps), pi.rules)
     dataset = data.load(pi.about["data"])
     distill.check(pi, dataset, options.member)
+    # A student bears its teacher's seed, so that students of five seeds are five.
+    seed = pi.about["members"][options.member]["seed"]
+    settings = runs.Settings(str(labels), steps=options.steps, seed=seed, eval_episodes=options.eval_episodes)
+    student = bc.Config(deterministic=True, hidden=options.hidden)
+    # Labels take minutes: what is wrong with the student is said before.
+    config.check(runs.resolve(settings))
+    config.check(student)
     if pi.about["env"] and options.eval_episodes:
         worlds.check(pi.about["env"], tuple(pi.about["obs_shape"]), pi.about["action_size"], 1)
     with bar(Console(stderr=True), "labelling", min(options.rows, dataset.size)) as move:
