@@ -116,7 +116,7 @@ def test_swept_values_and_temperatures_are_named(taught):
         (["{student}", "--out", "{new}"], "acts by single, not by average"),
         (["{teacher}", "--out", "{new}", "--member", "2"], "no member 2; there are 2"),
         (["{teacher}", "--out", "{new}", "--rows", "1"], "--rows must be 2 or more"),
-        (["{teacher}", "--out", "{new}", "--steps", "1500"], "multiple"),
+        (["{teacher}", "--out", "{new}", "--steps", "1500"], "--steps must be a multiple of 1000, not 1500"),
         (["{teacher}", "--out", "{new}", "--candidates", "0"], "cannot take 0 candidates"),
         (["{nowhere}", "--out", "{new}"], "there is no run"),
     ],

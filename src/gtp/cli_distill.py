@@ -29,7 +29,7 @@ class Distill:
     member: int = 0
     """Whose parameters, counting from 0 in the order `gtp eval` prints; 0 is the first seed."""
     steps: int = 30_000
-    """Updates of the student."""
+    """Updates of the student; beyond a thousand a multiple of that."""
     hidden: tuple[int, ...] = (256, 256, 256)
     """Widths of the student's hidden layers."""
     eval_episodes: int = 10
@@ -58,6 +58,8 @@ def main(argv: list[str]) -> int:
             raise UserError(f"{path} exists already; name another --out")
     if options.rows < 2:
         raise UserError(f"--rows must be 2 or more, not {options.rows}")
+    if options.steps > 1000 and options.steps % 1000:
+        raise UserError(f"--steps must be a multiple of 1000, not {options.steps}")
     pi = policy.load(argv[0])
     acting = policy.check_acting(Acting("average", options.candidates, options.sampling_steps), pi.rules)
     dataset = data.load(pi.about["data"])

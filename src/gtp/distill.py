@@ -84,7 +84,10 @@ def origin(pi: Policy, rows: int, acting: Acting, member: int) -> str:
     who = (about["agent"], f"seed {label['seed']}", variant(label), f"{about['step']} updates")
     how = f"by the {acting.rule} of {acting.candidates} candidates"
     how += f" of {jumps} jumps" if jumps else ""
-    how += f" at temperature {temperature:g}" if temperature != 1 else ""
+    # A temperature that was swept is among the member's own values.
+    how += (
+        f" at temperature {temperature:g}" if temperature != 1 and "choice_temperature" not in label else ""
+    )
     labels_of = ", ".join(filter(None, (*who, how)))
     where = f"{rows} states of {about['data']}"
     return "; ".join(filter(None, (f"labels of {labels_of}", where, about.get("provenance"))))

@@ -7,8 +7,8 @@ from gtp.presets import Preset, maze_versions, peers_protocol
 # learning rate, η, K, Q norm, max Q backup, gradient norm. Another column, `scale_consis_loss`, is never read
 # by the published class; it is false on the medium tasks. Following it (`--agent.no-scale-loss`) halfcheetah
 # comes within a point of its published score, 68 after 1 M updates (the class has 50 after 300,000); on
-# hopper and walker2d the policy is ruined. Walker2d has its published score, 84, without the table's Q norm,
-# 62 with it (results/consistency-ac-network).
+# hopper and walker2d the policy is ruined. Walker2d has its published score, 84, without the table's Q norm
+# (two seeds), 50 to 62 with it (results/consistency-ac-network).
 _TABLE = {
     "halfcheetah-medium-v2": (3e-4, 1.0, 2, False, False, 9.0),
     "hopper-medium-v2": (3e-4, 0.1, 2, False, False, 9.0),
