@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+import gtp
 from gtp import cli, logs
+from gtp.errors import UserError
 
 SMALL = ["--agent.hidden", "16", "16", "--agent.sampling-steps", "2", "--agent.baseline-samples", "1"]
 
@@ -225,3 +227,40 @@ def test_a_reader_who_leaves_is_no_error(words):
     done = subprocess.run([sys.executable, "-m", "gtp.cli", *words], stdout=write, stderr=subprocess.PIPE)
     os.close(write)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.fixture(scope="module")
+def half_diverged(tmp_path_factory):
+    """A run whose first member trained and whose second did not bear its learning rate."""
+    out = tmp_path_factory.mktemp("runs") / "half"
+    words = ["train", "bc", "--data", "toy:multigoal", "--steps", "40", "--log-every", "20", "--agent.hidden"]
+    more = ["8", "--agent.actor-lr", "0.001", "1e30", "--eval-episodes", "2", "--out", str(out)]
+    assert cli.main([*words, *more]) == 1
+    return out
+
+
+@pytest.mark.xdist_group("half_diverged")
+def test_who_diverged_does_not_play_again(half_diverged, capsys):
+    """Its last good state is older than the rows would say."""
+    first = {row["variant"] for row in logs.read(half_diverged / "eval.csv")}
+    assert cli.main(["eval", str(half_diverged), "--episodes", "2", "--json"]) == 0
+    said = capsys.readouterr()
+    assert {row["variant"] for row in json.loads(said.out)} == first == {"actor_lr=0.001"}
+    note = "seed 0 with actor_lr=1e+30 diverged in training and does not play"
+    assert " ".join(said.err.split()) == note
+
+
+@pytest.mark.xdist_group("half_diverged")
+def test_who_diverged_neither_acts_nor_is_exported(half_diverged, tmp_path, capsys):
+    policy = gtp.load(half_diverged)
+    obs = np.zeros(policy.obs_shape)
+    assert np.isfinite(policy.act(obs)).all()
+    for what in (obs, obs[None]):
+        with pytest.raises(UserError, match="member 1, seed 0, diverged in training; 0 did not"):
+            policy.act(what, member=1)
+    out = tmp_path / "policy.onnx"
+    assert (
+        cli.main(["export", str(half_diverged), "--member", "1", "--format", "onnx", "--out", str(out)]) == 2
+    )
+    assert "diverged in training" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -2,6 +2,7 @@
 
 import json
 
+import jax
 import numpy as np
 import pytest
 
@@ -54,9 +55,11 @@ def taught(tmp_path_factory):
         "2",
     ]
     assert cli.main([*words, *small, "--eval-episodes", "0", "--out", str(folder / "teacher")]) == 0
-    student = ["--out", str(folder / "student"), "--member", "1", "--rows", "3000", "--steps", "4000"]
+    student = ["--out", str(folder / "student"), "--members", "1", "--rows", "3000", "--steps", "4000"]
     more = ["--hidden", "64", "64", "--eval-episodes", "2"]
     assert cli.main(["distill", str(folder / "teacher"), *student, *more]) == 0
+    of_both = ["--out", str(folder / "of_both"), "--rows", "3000", "--steps", "4000", *more]
+    assert cli.main(["distill", str(folder / "teacher"), *of_both, "--eval-episodes", "0"]) == 0
     return folder
 
 
@@ -78,6 +81,47 @@ def test_a_student_is_nearer_to_the_average_than_any_one_sample_is(taught):
     assert off(done) < 0.2 * off(teacher.act(obs, member=1))
     # And not of the other teacher.
     assert off(done) < 0.2 * off(other)
+
+
+@pytest.mark.usefixtures("optimised")
+def test_a_student_of_two_does_what_they_do_in_the_mean(taught):
+    obs = data.load("toy:multigoal").transitions.obs[::173]
+    teacher, student = policy.load(taught / "teacher"), policy.load(taught / "of_both")
+    one, other = (
+        np.mean([teacher.act(obs, AVERAGE, member=member) for _ in range(20)], axis=0) for member in (0, 1)
+    )
+    apart, off = (np.sqrt(np.mean((x - (one + other) / 2) ** 2)) for x in (one, student.act(obs)))
+    assert off < 0.3 * apart
+    assert "labels of gtp, the mean of seeds 0 1, 400 updates" in student.about["provenance"]
+
+
+def test_teachers_that_act_together_draw_noise_of_their_own(taught):
+    """Or the mean of a member with itself would have the noise of one."""
+    pi, obs = policy.load(taught / "teacher"), data.load("toy:multigoal").transitions.obs[:1000]
+    key = jax.random.key(3)
+    alone, twice = (distill.together(pi, Acting(), members)(obs, key) for members in ([0], [0, 0]))
+    np.testing.assert_array_equal(alone, pi.act(obs, key=key))
+    aim = np.mean([pi.act(obs) for _ in range(50)], axis=0)
+    assert np.var(twice - aim) == pytest.approx(np.var(alone - aim) / 2, rel=0.2)
+
+
+def test_who_teaches(taught):
+    pi = policy.load(taught / "teacher")
+    assert distill.teachers(pi, ()) == [0, 1]
+    assert distill.teachers(pi, (1,)) == [1]
+    pi.about["alive"] = [False, True]
+    assert distill.teachers(pi, ()) == [1]
+    with pytest.raises(UserError, match="member 0, seed 0, diverged in training; 1 did not"):
+        distill.teachers(pi, (0, 1))
+    pi.about["alive"] = [False, False]
+    with pytest.raises(UserError, match="nobody to learn from"):
+        distill.teachers(pi, ())
+    del pi.about["alive"]
+    for label, eta in zip(pi.about["members"], (1.0, 5.0), strict=True):
+        label["eta"] = eta
+    with pytest.raises(UserError, match=r"differ \(eta=1, eta=5\): name --members of one value"):
+        distill.teachers(pi, ())
+    assert distill.teachers(pi, (1,)) == [1]
 
 
 def test_a_student_says_whose_it_is(taught):
@@ -103,7 +147,7 @@ def test_swept_values_and_temperatures_are_named(taught):
     pi.about["members"][1] |= {"eta": 5.0}
     pi.about["config"] |= {"choice_temperature": 0.3}
     pi.about["provenance"] = "regenerated"
-    assert distill.origin(pi, 7, Acting("average", 9, 4), 1) == (
+    assert distill.origin(pi, 7, Acting("average", 9, 4), [1]) == (
         "labels of gtp, seed 1, eta=5, 400 updates, by the average of 9 candidates of 4 jumps "
         "at temperature 0.3; 7 states of toy:multigoal; regenerated"
     )
@@ -114,7 +158,7 @@ def test_swept_values_and_temperatures_are_named(taught):
     [
         (["{teacher}", "--out", "{student}"], "exists already"),
         (["{student}", "--out", "{new}"], "acts by single, not by average"),
-        (["{teacher}", "--out", "{new}", "--member", "2"], "no member 2; there are 2"),
+        (["{teacher}", "--out", "{new}", "--members", "2"], "no member 2; there are 2"),
         (["{teacher}", "--out", "{new}", "--rows", "1"], "--rows must be 2 or more"),
         (["{teacher}", "--out", "{new}", "--steps", "1500"], "--steps must be a multiple of 1000, not 1500"),
         (["{teacher}", "--out", "{new}", "--candidates", "0"], "cannot take 0 candidates"),
@@ -134,10 +178,10 @@ def test_mistakes_get_one_sentence_and_leave_nothing(taught, tmp_path, capsys, w
 
 def test_other_data_than_the_teachers_are_refused(taught):
     pi, dataset = policy.load(taught / "teacher"), data.load("toy:multigoal")
-    distill.check(pi, dataset, 0)
+    distill.check(pi, dataset)
     pi.about["fingerprint"] = "another"
     with pytest.raises(UserError, match="not what this policy was trained on"):
-        distill.check(pi, dataset, 0)
+        distill.check(pi, dataset)
     pi.about |= {"fingerprint": dataset.fingerprint, "frame_stack": 3}
     with pytest.raises(UserError, match="several pictures"):
-        distill.check(pi, dataset, 0)
+        distill.check(pi, dataset)

@@ -15,6 +15,8 @@ from gtp.types import Acting
 class Distill:
     """Train a student that does at once what a policy does by the average of many candidates.
 
+    Of a run of several seeds it learns what they do in the mean.
+
     The student is a run of `bc` like any other: evaluate it, go on with it, export it.
     """
 
@@ -26,8 +28,9 @@ class Distill:
     """Samples of the teacher behind one label, averaged with the weights exp Q."""
     sampling_steps: int | None = None
     """The teacher's K; by default its own."""
-    member: int = 0
-    """Whose parameters, counting from 0 in the order `gtp eval` prints; 0 is the first seed."""
+    members: tuple[int, ...] = ()
+    """Who teaches, counting from 0 in the order `gtp eval` prints; several by the mean of what they do, by
+    default all that did not diverge."""
     steps: int = 30_000
     """Updates of the student; beyond a thousand a multiple of that."""
     hidden: tuple[int, ...] = (256, 256, 256)
@@ -62,10 +65,11 @@ def main(argv: list[str]) -> int:
         raise UserError(f"--steps must be a multiple of 1000, not {options.steps}")
     pi = policy.load(argv[0])
     acting = policy.check_acting(Acting("average", options.candidates, options.sampling_steps), pi.rules)
+    members = distill.teachers(pi, options.members)
     dataset = data.load(pi.about["data"])
-    distill.check(pi, dataset, options.member)
-    # A student bears its teacher's seed, so that students of five seeds are five.
-    seed = pi.about["members"][options.member]["seed"]
+    distill.check(pi, dataset)
+    # A student bears its first teacher's seed, so that students of five seeds are five.
+    seed = pi.about["members"][members[0]]["seed"]
     settings = runs.Settings(str(labels), steps=options.steps, seed=seed, eval_episodes=options.eval_episodes)
     student = bc.Config(deterministic=True, hidden=options.hidden)
     # Labels take minutes: what is wrong with the student is said before.
@@ -75,7 +79,7 @@ def main(argv: list[str]) -> int:
         worlds.check(pi.about["env"], tuple(pi.about["obs_shape"]), pi.about["action_size"], 1)
     with bar(Console(stderr=True), "labelling", min(options.rows, dataset.size)) as move:
         log = distill.labelled(
-            pi, dataset, options.rows, acting, options.member, lambda done: move(done, {}, np.ones(1, bool))
+            pi, dataset, options.rows, acting, members, lambda done: move(done, {}, np.ones(1, bool))
         )
     write(log, labels)
     return follow(runs.start(options.out, "bc", student, settings, {}))

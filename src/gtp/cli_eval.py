@@ -104,7 +104,9 @@ def _offline(folder: Path, fqe_steps: int, ways: list[Any]) -> list[dict[str, An
 
 
 def _episodes(folder: Path, pi: Any, options: Eval, ways: list[Any]) -> list[dict[str, Any]]:
-    """Episodes of a run's policy."""
+    """Episodes of a run's policies, those that did not diverge."""
+    from rich.console import Console
+
     from gtp import run as runs
     from gtp.evaluate import Stage
 
@@ -113,7 +115,10 @@ def _episodes(folder: Path, pi: Any, options: Eval, ways: list[Any]) -> list[dic
         raise UserError(
             f"{folder} was trained on data without an environment; name one with --env, or score it --offline"
         )
-    members = len(pi.about["members"])
-    stack = pi.about.get("frame_stack", 1)
-    with Stage(env, members, options.episodes, options.workers, stack) as where:
-        return runs.score(pi, where, list(range(members)), ways)
+    members, stack = pi.about["members"], pi.about.get("frame_stack", 1)
+    if not pi.living:
+        raise UserError(f"every member of {folder} diverged in training: there is nobody to play")
+    for member in sorted(set(range(len(members))) - set(pi.living)):
+        Console(stderr=True).print(f"{runs.name_of(members[member])} diverged in training and does not play")
+    with Stage(env, len(members), options.episodes, options.workers, stack) as where:
+        return runs.score(pi, where, pi.living, ways)

@@ -169,7 +169,7 @@ def follow(run: Any, state: Any = None, alive: Any = None) -> int:
     with bar(console, "compiling", run.settings.steps, done) as move, _request_to_stop() as asked:
         for report in runs.go(run, state, alive, asked.is_set):
             for member, why in report.stopped.items():
-                failed[member] = f"{labels[member]} stopped at update {report.step:,}: {why}"
+                failed[member] = f"{runs.name_of(labels[member])} stopped at update {report.step:,}: {why}"
                 console.print(f"[red]{failed[member]}; its last good state is kept[/]")
             done = report.step
             move(done, report.metrics, report.alive)

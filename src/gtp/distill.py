@@ -5,11 +5,14 @@ every action of it costs 50 samples and a critic. But for the noise of 50 draws 
 observation alone, so a plain network can learn it, from states of the data that the teacher labels once.
 Where equally good ways part the average is none of them, and neither is the student. It acts within the range
 of its labels.
+
+Several seeds can teach one student, by the mean of what they do: where they err each in its own way, it errs
+less than any of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
@@ -25,38 +28,60 @@ CHUNK = 1000
 
 
 def labelled(
-    pi: Policy, dataset: Dataset, rows: int, acting: Acting, member: int, progress: Callable[[int], None]
+    pi: Policy,
+    dataset: Dataset,
+    rows: int,
+    acting: Acting,
+    members: Sequence[int],
+    progress: Callable[[int], None],
 ) -> Log:
-    """What a policy does in states of its data, as data to clone.
+    """What a policy's members do in states of its data, as data to clone.
 
     Args:
         pi: the teacher, which `check` has passed.
         dataset: what it was trained on, episodes that it held out among them.
         rows: how many states, evenly spaced.
         acting: how the teacher acts in them.
-        member: which of the teachers.
+        members: which of them teach, all by the mean of their actions.
         progress: told how many states are labelled.
     """
     obs = states(dataset, rows)
-    actions = labels(pi.for_member(acting, member), obs, progress)
+    actions = labels(together(pi, acting, members), obs, progress)
     # Nobody saw what these actions lead to: each row is an episode of its own, and earns nothing.
     ends, nothing = np.ones(len(obs), bool), np.zeros(len(obs), np.float32)
     log = Rows(obs, actions, nothing, ends, ~ends)
-    made = {"made": origin(pi, len(obs), acting, member)}
+    made = {"made": origin(pi, len(obs), acting, members)}
     return Log(log, transitions, ends, env=pi.about["env"], metadata=made)
 
 
-def check(pi: Policy, dataset: Dataset, member: int) -> None:
-    """That there is such a teacher, that it sees one observation at a time, and that these are its data."""
+def teachers(pi: Policy, named: Sequence[int]) -> list[int]:
+    """The members to learn from: those named, or all that did not diverge."""
+    members = list(named) or pi.living
+    if not members:
+        raise UserError("every member of this run diverged: there is nobody to learn from")
+    for member in members:
+        pi.check_member(member)
+    values = dict.fromkeys(variant(pi.about["members"][member]) for member in members)
+    if len(values) > 1:
+        raise UserError(f"these members differ ({', '.join(values)}): name --members of one value")
+    return members
+
+
+def check(pi: Policy, dataset: Dataset) -> None:
+    """That the policy sees one observation at a time, and that these are its data."""
     about = pi.about
-    if not 0 <= member < len(about["members"]):
-        raise UserError(f"there is no member {member}; there are {len(about['members'])}")
     if about.get("frame_stack", 1) > 1:
         raise UserError("a policy that sees several pictures at once cannot be distilled")
     if dataset.fingerprint != about["fingerprint"]:
         raise UserError(
             f"{about['data']} is not what this policy was trained on: its fingerprint has changed"
         )
+
+
+def together(pi: Policy, acting: Acting, members: Sequence[int]) -> Callable[..., np.ndarray]:
+    """(observations, key) -> the mean of what these members do, each with noise of its own."""
+    each = [pi.for_member(acting, member) for member in members]
+    return lambda obs, key: np.mean([act(obs, key, time) for time, act in enumerate(each)], axis=0)
 
 
 def states(dataset: Dataset, rows: int) -> np.ndarray:
@@ -76,12 +101,14 @@ def labels(act: Callable[..., np.ndarray], obs: np.ndarray, progress: Callable[[
     return np.concatenate(found)
 
 
-def origin(pi: Policy, rows: int, acting: Acting, member: int) -> str:
+def origin(pi: Policy, rows: int, acting: Acting, members: Sequence[int]) -> str:
     """Where the labels come from, in a line that every score of the student carries."""
-    about, label = pi.about, pi.about["members"][member]
+    about, label = pi.about, pi.about["members"][members[0]]
+    seeds = " ".join(str(about["members"][member]["seed"]) for member in members)
+    whose = f"seed {seeds}" if len(members) == 1 else f"the mean of seeds {seeds}"
     jumps = acting.sampling_steps or about["config"].get("sampling_steps")
     temperature = about["config"].get("choice_temperature", 1.0)
-    who = (about["agent"], f"seed {label['seed']}", variant(label), f"{about['step']} updates")
+    who = (about["agent"], whose, variant(label), f"{about['step']} updates")
     how = f"by the {acting.rule} of {acting.candidates} candidates"
     how += f" of {jumps} jumps" if jumps else ""
     # A temperature that was swept is among the member's own values.

@@ -46,8 +46,6 @@ def export(pi: Policy, out: str | Path, format: Format, acting: Acting, member: 
     for path in (out, beside):
         if path.exists():
             raise UserError(f"{path} exists already; name another file")
-    if not 0 <= member < len(pi.about["members"]):
-        raise UserError(f"there is no member {member}; there are {len(pi.about['members'])}")
     act = pi.for_member(check_acting(acting, pi.rules), member)
     (batch,) = jax.export.symbolic_shape("batch")
     obs = jax.ShapeDtypeStruct((batch, *pi.obs_shape), np.float32)

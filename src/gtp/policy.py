@@ -82,6 +82,21 @@ class Policy:
         other._single, other._draw = {}, self._draw.copy()
         return other
 
+    @property
+    def living(self) -> list[int]:
+        """Members that trained to the end; the others diverged, and are what they were before that."""
+        alive = self.about.get("alive", [True] * len(self.about["members"]))
+        return [member for member, lives in enumerate(alive) if lives]
+
+    def check_member(self, member: int) -> None:
+        """That there is such a member, and that it did not diverge."""
+        members, living = self.about["members"], self.living
+        if not 0 <= member < len(members):
+            raise UserError(f"there is no member {member}; there are {len(members)}")
+        if member not in living:
+            others = f"; {' '.join(map(str, living))} did not" if living else ", and so did all others"
+            raise UserError(f"member {member}, seed {members[member]['seed']}, diverged in training{others}")
+
     def _member(self, member: int) -> Any:
         """Parameters of one member, cut out of the stack once."""
         if member not in self._members:
@@ -107,6 +122,7 @@ class Policy:
 
     def for_member(self, acting: Acting, member: int) -> Callable[..., Any]:
         """(observations, key, time) -> actions in the data's units, with one member's parameters."""
+        self.check_member(member)
         run, params, swept = self.function(acting), self._member(member), self._swept[member]
         return lambda obs, key, time=0: run(params, swept, obs, key, time)
 

@@ -312,7 +312,8 @@ def go(
                 logs.append(run.folder / "offline.csv", offline_scores(run, report.state, report.alive))
             # The checkpoint comes last: a run that has its final one has everything else too.
             if last:
-                policy.save(run.folder / "policy", report.state.params, run.about() | {"step": step})
+                about = run.about() | {"step": step, "alive": report.alive.tolist()}
+                policy.save(run.folder / "policy", report.state.params, about)
             stop = asked_to_stop()
             if step % settings.save_every == 0 or report.stopped or last or stop:
                 meta = {"step": step, "alive": report.alive.tolist()}
@@ -343,6 +344,11 @@ def stage(run: Run) -> evaluate.Stage | None:
 def variant(label: dict[str, float]) -> str:
     """A member's swept values, as rows say them."""
     return " ".join(f"{name}={value:g}" for name, value in label.items() if name != "seed")
+
+
+def name_of(label: dict[str, float]) -> str:
+    """A member, as people are told of it: `seed 0`, `seed 0 with eta=2`."""
+    return " with ".join(filter(None, (f"seed {label['seed']}", variant(label))))
 
 
 def score(
