@@ -251,6 +251,16 @@ def test_who_diverged_does_not_play_again(half_diverged, capsys):
 
 
 @pytest.mark.xdist_group("half_diverged")
+def test_members_play_together_without_who_diverged(half_diverged, capsys):
+    words = ["eval", str(half_diverged), "--episodes", "2", "--together"]
+    assert cli.main([*words, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {(row["seed"], row["variant"]) for row in rows} == {(0, "actor_lr=0.001 together=1")}
+    assert cli.main([*words, "--offline"]) == 2
+    assert "--together is for episodes" in capsys.readouterr().err
+
+
+@pytest.mark.xdist_group("half_diverged")
 def test_who_diverged_neither_acts_nor_is_exported(half_diverged, tmp_path, capsys):
     policy = gtp.load(half_diverged)
     obs = np.zeros(policy.obs_shape)

@@ -119,7 +119,7 @@ def test_who_teaches(taught):
     del pi.about["alive"]
     for label, eta in zip(pi.about["members"], (1.0, 5.0), strict=True):
         label["eta"] = eta
-    with pytest.raises(UserError, match=r"differ \(eta=1, eta=5\): name --members of one value"):
+    with pytest.raises(UserError, match=r"differ \(eta=1, eta=5\) and cannot act as one"):
         distill.teachers(pi, ())
     assert distill.teachers(pi, (1,)) == [1]
 

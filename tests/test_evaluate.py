@@ -61,6 +61,22 @@ def test_workers_neighbours_and_order_change_no_bit(pi, way, monkeypatch):
     assert played(pi, "gtp/MultiGoal-v0", 23, 1, [way]) == alone
 
 
+def test_members_together_are_one_player_that_acts_by_their_mean(pi):
+    """Each with the noise it has alone, so that one member together with nobody is that member."""
+    acting, seed = Acting("average", 5), run.EVAL_SEED
+    obs, active = np.random.default_rng(0).normal(size=(2, 23, 2)).astype(np.float32), np.ones((2, 23), bool)
+    both = pi.player(acting, 23, seed)
+    one = evaluate.as_one(both, 2, [0, 1])
+    apart = both(obs[:1].repeat(2, axis=0), active, 0, 3)
+    assert not np.allclose(apart[0], apart[1], atol=0.01)
+    np.testing.assert_array_equal(one(obs[:1], active[:1], 0, 3), apart.mean(axis=0, keepdims=True))
+    with evaluate.Stage(POINT, 1, 23) as where:
+        rows = run.score(pi, where, [1], [acting], together=True)
+    assert {(row["seed"], row["variant"]) for row in rows} == {(1, "together=1")}
+    alone = played(pi, POINT, 23, 1, [acting], who=[1])
+    assert {(r["seed"], r["act"], r["episode"]): (r["return"], r["length"]) for r in rows} == alone
+
+
 def test_few_robot_arms_are_alive_at_once():
     """Each of OGBench's takes about 150 MB: five members' fifty episodes at once took a machine down."""
     arm = "test/RobotArm-v0"  # Known to gymnasium as OGBench's are, whether that is installed or not.

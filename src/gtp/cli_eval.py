@@ -25,6 +25,8 @@ class Eval:
     """K; by default the agent's own."""
     choice_temperature: float | None = None
     """Draw or average candidates by softmax(Q over this), where an agent has it; by default its own."""
+    together: bool = False
+    """All members as one player, which acts by the mean of what they do: what `gtp distill` would teach."""
     weights: Literal["online", "ema"] = "online"
     """Act with the trained actor or with its moving average."""
     env: str = ""
@@ -59,6 +61,8 @@ def main(argv: list[str]) -> int:
         raise UserError("--episodes must be 1 or more, --workers 0 or more")
     if options.fqe and not options.offline:
         raise UserError("--fqe goes with --offline")
+    if options.together and options.offline:
+        raise UserError("--together is for episodes, not for scores taken --offline")
     if options.choice_temperature is not None and (options.offline or options.act in ("single", "argmax")):
         raise UserError("--choice-temperature is for episodes by softmax or average")
     pi = policy.load(folder)
@@ -107,6 +111,7 @@ def _episodes(folder: Path, pi: Any, options: Eval, ways: list[Any]) -> list[dic
     """Episodes of a run's policies, those that did not diverge."""
     from rich.console import Console
 
+    from gtp import distill
     from gtp import run as runs
     from gtp.evaluate import Stage
 
@@ -120,5 +125,8 @@ def _episodes(folder: Path, pi: Any, options: Eval, ways: list[Any]) -> list[dic
         raise UserError(f"every member of {folder} diverged in training: there is nobody to play")
     for member in sorted(set(range(len(members))) - set(pi.living)):
         Console(stderr=True).print(f"{runs.name_of(members[member])} diverged in training and does not play")
-    with Stage(env, len(members), options.episodes, options.workers, stack) as where:
-        return runs.score(pi, where, pi.living, ways)
+    who = distill.alike(pi, pi.living) if options.together else pi.living
+    with Stage(
+        env, 1 if options.together else len(members), options.episodes, options.workers, stack
+    ) as where:
+        return runs.score(pi, where, who, ways, options.together)

@@ -61,9 +61,14 @@ def teachers(pi: Policy, named: Sequence[int]) -> list[int]:
         raise UserError("every member of this run diverged: there is nobody to learn from")
     for member in members:
         pi.check_member(member)
+    return alike(pi, members)
+
+
+def alike(pi: Policy, members: list[int]) -> list[int]:
+    """These members, if their swept values are the same: a mean over different ones would be nobody's."""
     values = dict.fromkeys(variant(pi.about["members"][member]) for member in members)
     if len(values) > 1:
-        raise UserError(f"these members differ ({', '.join(values)}): name --members of one value")
+        raise UserError(f"these members differ ({', '.join(values)}) and cannot act as one")
     return members
 
 

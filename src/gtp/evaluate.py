@@ -41,6 +41,16 @@ class Episode(NamedTuple):
     """None where the environment does not say."""
 
 
+def as_one(act: Act, members: int, who: list[int]) -> Act:
+    """One player that does in the mean what `who` of `members` would do in its place."""
+
+    def mean(obs: np.ndarray, active: np.ndarray, first: int, time: int) -> np.ndarray:
+        every = act(np.repeat(obs, members, axis=0), np.repeat(active, members, axis=0), first, time)
+        return every[who].mean(axis=0, keepdims=True)
+
+    return mean
+
+
 class Stage:
     """Where all members of a run play: worlds that are opened when first needed and kept until `close`."""
 

@@ -352,16 +352,26 @@ def name_of(label: dict[str, float]) -> str:
 
 
 def score(
-    pi: policy.Policy, where: evaluate.Stage, who: list[int], ways: list[Acting] | None = None
+    pi: policy.Policy,
+    where: evaluate.Stage,
+    who: list[int],
+    ways: list[Acting] | None = None,
+    together: bool = False,
 ) -> list[dict[str, Any]]:
-    """Let the members `who` play, in each of the ways to act; one row an episode."""
+    """Let the members `who` play, in each of the ways to act; one row an episode.
+
+    If they play `together`, on a stage for one, they are one player that acts by their mean; its rows have
+    the first one's seed and say how many they are.
+    """
     about, found = pi.about, []
+    players = [0] if together else who
     for acting in ways or ways_to_act(pi.rules):
         steps = acting.sampling_steps or about["config"].get("sampling_steps")
         acting_as = acting._replace(sampling_steps=steps)
-        played = where.play(pi.player(acting, where.episodes, EVAL_SEED), EVAL_SEED, who)
-        for member, episodes in zip(who, played, strict=True):
-            label = about["members"][member]
+        act = pi.player(acting, where.episodes, EVAL_SEED)
+        act = evaluate.as_one(act, len(about["members"]), who) if together else act
+        for member, episodes in zip(who, where.play(act, EVAL_SEED, players), strict=not together):
+            label = about["members"][member] | ({"together": len(who)} if together else {})
             names = about | {"seed": label["seed"], "variant": variant(label)}
             found += evaluate.rows(episodes, where.env_id, acting_as, names)
     return found
