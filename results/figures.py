@@ -14,15 +14,16 @@ import matplotlib
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-from table import HEADLINE, HERE, RARER, TASKS, WAYS, Evaluations, medium, of_targets, seed_means, size
+from table import HEADLINE, HERE, RARER, TARGETS, TASKS, WAYS, Evaluations, medium, of_line, seed_means, size
 
 SCORES = HERE.parent / "docs" / "scores.png"
 CURVES = HERE / "medium-300k" / "curves.png"
 LIFTS = HERE / "cube-starts" / "lifts.png"
 LOOKS = {
-    "single": ("o", "#9a9a9a", -0.16),
-    "softmax": ("s", "#1f77b4", 0.0),
-    "average": ("D", "#d95f02", 0.16),
+    "single": ("o", "#9a9a9a", -0.24),
+    "softmax": ("s", "#1f77b4", -0.08),
+    "average": ("D", "#d95f02", 0.08),
+    "student": ("^", "#1b9e77", 0.24),
 }
 """Marker, colour and height within its line of each way of acting."""
 GAPS = {"hopper-medium-expert", "antmaze-umaze", "cube-single, five tasks"}
@@ -38,14 +39,16 @@ def mean_and_spread(seeds: dict[str, list[float]]) -> tuple[float, float]:
 
 
 def draw_scores(path: Path) -> None:
-    """One line a task: three ways of acting with the same policies, and the target."""
-    lines = [(task, *line) for task, line in of_targets().items()]
+    """One line a task: three ways of acting with the same policies, their students, and the target."""
+    lines = [(task, of_line(line), line[2]) for task, line in TARGETS.items()]
     figure, axes = plt.subplots(figsize=(9, 0.36 * len(lines) + 1.2), layout="constrained")
     height, heights = 0.0, []
     for name, ways, target in lines:
         height -= 1.5 if name in GAPS else 1.0
         heights.append(height)
         for way, (marker, colour, offset) in LOOKS.items():
+            if way not in ways:
+                continue
             mean, spread = mean_and_spread(ways[way][max(ways[way])])
             axes.errorbar(mean, height - offset, xerr=spread, fmt=marker, color=colour, ms=5, lw=1)
         if target is not None:
@@ -54,6 +57,7 @@ def draw_scores(path: Path) -> None:
         "single": WAYS["single"],
         "softmax": f"{WAYS['softmax']}, one drawn",
         "average": RARER["average"],
+        "student": "student of the average, one pass",
     }
     for way, (marker, colour, _) in LOOKS.items():
         axes.plot([], [], marker, color=colour, ms=5, label=names[way])
@@ -63,7 +67,7 @@ def draw_scores(path: Path) -> None:
     figure.supxlabel("normalised score; on AntMaze and the cube percent of episodes that succeed", fontsize=9)
     axes.set(xlim=(0, 130), ylim=(height - 0.8, -0.2))
     axes.grid(axis="x", alpha=0.3)
-    figure.legend(loc="outside upper center", ncols=4, frameon=False)
+    figure.legend(loc="outside upper center", ncols=3, frameon=False)
     figure.savefig(path, dpi=130)
     plt.close(figure)
 

@@ -15,13 +15,20 @@ from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
 
+Evaluations = dict[int, dict[str, list[float]]]
+"""update -> seed -> scores of its episodes."""
+Run = list[tuple[str, str]]
+"""Folder and settings of each of a run's tasks."""
+Line = tuple[list[Run], Run | None, int | None]
+"""What a line of the tables of targets shows: runs, students of one of them, and the target, if any."""
+
 HERE = Path(__file__).parent
 WAYS = {"single": "one sample", "softmax": "50 candidates"}
 RARER = {"argmax": "best of 50", "average": "average of 50", "mean": "plain mean of 50"}
 """Each shown only where a folder has such rows, and only its last evaluation, or tables grow too wide."""
 TASKS = ("hopper", "walker2d", "halfcheetah")
 HEADLINE = {
-    "**GTP**, K = 5": (("gtp_layer_norm eta=5", "gtp_again eta=5", "gtp_other_seeds"), ("5",)),
+    "**GTP**, K = 5": (("gtp_layer_norm eta=5", "gtp_again eta=5", "gtp_other_seeds", "gtp_third"), ("5",)),
     "**GTP**, K = 2": (("gtp_layer_norm eta=5", "gtp_again eta=5"), ("2",)),
     "GTP-BC (η = 0), K = 5": (("gtp_layer_norm eta=0",), ("5",)),
     "Diffusion-QL": (("diffusion_ql",), ("5",)),
@@ -34,48 +41,80 @@ HEADLINE = {
 """A line of the README's second table: all runs of these settings, and K: the first there is."""
 USUAL = (300_000, 5)
 """Updates and policies of a cell of that table that says nothing else."""
-CUBES = [("cube-single", f"task{task}_gtp_n_step10") for task in range(1, 5)]
-CUBES += [("cube-single", "task5_gtp_n_step10 expectile=0.7")]
-TARGETS = {
-    "hopper-medium": ([("medium-300k", "hopper-medium_gtp_again_30 eta=5")], 90),
-    "walker2d-medium": ([("medium-300k", "walker2d-medium_gtp_again eta=5")], 89),
-    "halfcheetah-medium": ([("medium-300k", "halfcheetah-medium_gtp_again eta=5")], 54),
-    "hopper-medium-expert": ([("medium-expert-500k", "hopper-medium-expert_gtp_30")], 112),
-    "walker2d-medium-expert": ([("medium-expert-500k", "walker2d-medium-expert_gtp_30")], 114),
-    "halfcheetah-medium-expert": ([("medium-expert-500k", "halfcheetah-medium-expert_gtp_rfqi_30")], 93),
-    "antmaze-umaze": ([("discounts", "umaze_gtp_0995")], 95),
-    "antmaze-medium-play": ([("discounts", "medium-play_gtp_max_q_0995")], 83),
-    "antmaze-large-play": ([("discounts", "large-play_gtp_max_q_0995")], None),
-    "cube-single, five tasks": (CUBES, 97),
+
+
+def one(folder: str, settings: str) -> Run:
+    """A run on one task."""
+    return [(folder, settings)]
+
+
+def cube(task: int) -> list[Run]:
+    """Two runs of `--preset ours` on a cube task; the first one's critics of task 5 had two expectiles."""
+    first = f"task{task}_gtp_n_step10" + " expectile=0.7" * (task == 5)
+    return [one("cube-single", first), one("cube-single", f"task{task}_gtp_n_step10_again")]
+
+
+CUBE = [[source for (source,) in sources] for sources in zip(*map(cube, range(1, 6)), strict=True)]
+"""The same two runs, each on all five tasks."""
+CUBE_STUDENTS = [("distilled", f"cube-task{task}_students") for task in range(1, 6)]
+TARGETS: dict[str, Line] = {
+    "hopper-medium": (
+        [
+            one("medium-300k", "hopper-medium_gtp_again_30 eta=5"),
+            one("medium-300k", "hopper-medium_gtp_third_30"),
+        ],
+        one("distilled", "hopper-medium_students"),
+        90,
+    ),
+    "walker2d-medium": (
+        [
+            one("medium-300k", "walker2d-medium_gtp_again eta=5"),
+            one("medium-300k", "walker2d-medium_gtp_third"),
+        ],
+        one("distilled", "walker2d-medium_students"),
+        89,
+    ),
+    "halfcheetah-medium": (
+        [one("medium-300k", "halfcheetah-medium_gtp_third")],
+        one("distilled", "halfcheetah-medium_students"),
+        54,
+    ),
+    "hopper-medium-expert": ([one("medium-expert-500k", "hopper-medium-expert_gtp_30")], None, 112),
+    "walker2d-medium-expert": ([one("medium-expert-500k", "walker2d-medium-expert_gtp_30")], None, 114),
+    "halfcheetah-medium-expert": (
+        [one("medium-expert-500k", "halfcheetah-medium-expert_gtp_rfqi_30")],
+        None,
+        93,
+    ),
+    "antmaze-umaze": ([one("discounts", "umaze_gtp_0995")], None, 95),
+    "antmaze-medium-play": ([one("discounts", "medium-play_gtp_max_q_0995")], None, 83),
+    "antmaze-large-play": ([one("discounts", "large-play_gtp_max_q_0995")], None, None),
+    "cube-single, five tasks": (CUBE, CUBE_STUDENTS, 97),
 }
-"""A line of the README's first table: GTP's rows, several of them together, and the target."""
-FURTHER = {
-    "hopper-medium": ("medium-300k", "hopper-medium_gtp_again_30 eta=5", 90),
-    "hopper-medium, γ = 0.995": ("discounts", "hopper-medium_gtp_0995_other_seeds", 90),
-    "walker2d-medium": ("medium-300k", "walker2d-medium_gtp_again eta=5", 89),
-    "halfcheetah-medium": ("medium-300k", "halfcheetah-medium_gtp_again eta=5", 54),
-    "hopper-medium-expert": ("medium-expert-500k", "hopper-medium-expert_gtp_30", 112),
-    "walker2d-medium-expert": ("medium-expert-500k", "walker2d-medium-expert_gtp_30", 114),
+"""A line of the first table of README and results: GTP by its defaults, or by `--preset ours`."""
+FURTHER: dict[str, Line] = {
+    "hopper-medium, γ = 0.995": ([one("discounts", "hopper-medium_gtp_0995_other_seeds")], None, 90),
+    "halfcheetah-medium, an earlier run": (
+        [one("medium-300k", "halfcheetah-medium_gtp_again eta=5")],
+        None,
+        54,
+    ),
     "walker2d-medium-expert, η = 1": (
-        "medium-expert-500k",
-        "walker2d-medium-expert_gtp_weaker_300k eta=1",
+        [one("medium-expert-500k", "walker2d-medium-expert_gtp_weaker_300k eta=1")],
+        None,
         114,
     ),
-    "halfcheetah-medium-expert, `rfqi`": ("medium-expert-500k", "halfcheetah-medium-expert_gtp_rfqi_30", 93),
-    "antmaze-umaze": ("antmaze-300k", "umaze_gtp_again_100", 95),
-    "antmaze-umaze, γ = 0.995": ("discounts", "umaze_gtp_0995", 95),
-    "antmaze-medium-play, max Q backup": ("antmaze-300k", "medium-play_gtp_max_q_100", 83),
-    "antmaze-medium-play, max Q backup, γ = 0.995": ("discounts", "medium-play_gtp_max_q_0995", 83),
-    "antmaze-large-play, max Q backup": ("antmaze-300k", "large-play_gtp_max_q_100", None),
-    "antmaze-large-play, max Q backup, γ = 0.995": ("discounts", "large-play_gtp_max_q_0995", None),
-    "cube-single, task 1": ("cube-single", "task1_gtp", 97),
-    "cube-single, task 1, IQL's critic, ten steps": ("cube-single", "task1_gtp_n_step10", 97),
-    "cube-single, task 2, the same": ("cube-single", "task2_gtp_n_step10", 97),
-    "cube-single, task 3, the same": ("cube-single", "task3_gtp_n_step10", 97),
-    "cube-single, task 4, the same": ("cube-single", "task4_gtp_n_step10", 97),
-    "cube-single, task 5, the same": ("cube-single", "task5_gtp_n_step10 expectile=0.7", 97),
+    "antmaze-umaze, γ = 0.99": ([one("antmaze-300k", "umaze_gtp_again_100")], None, 95),
+    "antmaze-umaze, max Q backup": ([one("discounts", "umaze_gtp_max_q_0995")], None, 95),
+    "antmaze-medium-play, γ = 0.99": ([one("antmaze-300k", "medium-play_gtp_max_q_100")], None, 83),
+    "antmaze-large-play, γ = 0.99": ([one("antmaze-300k", "large-play_gtp_max_q_100")], None, None),
+    "cube-single, task 1, defaults": ([one("cube-single", "task1_gtp")], None, 97),
+    **{
+        f"cube-single, task {task}": (cube(task), one("distilled", f"cube-task{task}_students"), 97)
+        for task in range(1, 6)
+    },
 }
-"""A line of the long table of targets: folder and settings of GTP's rows there, and the target, if any."""
+"""A line of the second: other settings than those, and the cube's tasks one by one."""
 STARTS = {
     "task 1, IQL": ("task1_iql", "", "single"),
     "task 1, FQL": ("task1_fql", "", "single"),
@@ -131,8 +170,6 @@ STARTS = {
 """A line of the table of starts: settings in cube-single, K, and way of acting."""
 DISTANCES = (0.0, 0.25, 0.35, 0.45, 1.0)
 """Between which its columns are, in metres from hand to cube."""
-Evaluations = dict[int, dict[str, list[float]]]
-"""update -> seed -> scores of its episodes."""
 
 
 def score(row: dict[str, str]) -> float:
@@ -216,10 +253,11 @@ def table(folder: Path) -> str:
 
 def joined(parts: list[Evaluations]) -> Evaluations:
     """Evaluations of several tasks as one: a seed's episodes together."""
-    whole: Evaluations = defaultdict(lambda: defaultdict(list))
-    for part in parts:
-        for step, seeds in part.items():
-            for seed, episodes in seeds.items():
+    whole: Evaluations = {}
+    for step in sorted(set.intersection(*(set(part) for part in parts))):
+        whole[step] = defaultdict(list)
+        for part in parts:
+            for seed, episodes in part[step].items():
                 whole[step][seed].extend(episodes)
     return whole
 
@@ -262,42 +300,48 @@ def headline() -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def beside_targets(tasks: dict[str, tuple[dict[str, Evaluations], int | None]]) -> str:
-    """A line a task: GTP's last scores by three ways of acting, beside the target."""
+def evaluations_of(run: Run, steps: str, way: str) -> Evaluations | None:
+    """A run's evaluations by a way of acting, its tasks together; None where a task was not played so."""
+    parts = [read(HERE / folder).get((settings, steps), {}).get(way) for folder, settings in run]
+    return joined([part for part in parts if part]) if all(parts) else None
+
+
+def of_line(line: Line) -> dict[str, Evaluations]:
+    """Way of acting -> evaluations of all runs of a line, and of their students."""
+    runs, students, _ = line
+    found = {}
+    for way in (*WAYS, *RARER):
+        parts = {str(i): evaluations_of(run, "5", way) for i, run in enumerate(runs)}
+        there = {name: part for name, part in parts.items() if part}
+        if len(there) == len(runs):
+            found[way] = pooled(there)
+    taught = evaluations_of(students, "", "single") if students else None
+    return found | ({"student": taught} if taught else {})
+
+
+def beside_targets(lines: dict[str, Line]) -> str:
+    """A line a task: GTP's last scores by three ways of acting and its students', beside the target."""
     shown = WAYS | {"average": RARER["average"]}
-    lines = [["", "updates", "seeds × episodes", *shown.values(), "target"]]
-    lines.append(["---"] * len(lines[0]))
-    for task, (ways, target) in tasks.items():
+    head = ["", "updates", "policies × episodes", *shown.values(), "student", "target"]
+    cells = [head, ["---"] * len(head)]
+    for task, line in lines.items():
+        ways, target = of_line(line), line[2]
         evaluations = ways["single"]
         scores = [last_beside(evaluations, ways.get(way)) for way in shown]
+        scores.append(last(ways["student"]) if "student" in ways else "–")
         aim = "–" if target is None else str(target)
-        lines.append([task, f"{max(evaluations):,}", size(evaluations), *scores, aim])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def of_targets() -> dict[str, tuple[dict[str, Evaluations], int | None]]:
-    """Task -> way of acting -> evaluations, and the target, of the README's first table."""
-    found = {}
-    for task, (sources, target) in TARGETS.items():
-        parts = [read(HERE / folder)[settings, "5"] for folder, settings in sources]
-        ways = [way for way in (*WAYS, *RARER) if all(way in part for part in parts)]
-        found[task] = ({way: joined([part[way] for part in parts]) for way in ways}, target)
-    return found
+        cells.append([task, f"{max(evaluations):,}", size(evaluations), *scores, aim])
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
 def targets() -> str:
-    """The README's first table: GTP on every task by its defaults, or by `--preset ours`."""
-    return beside_targets(of_targets())
+    """The first table of README and results: GTP on every task by its defaults, or by `--preset ours`."""
+    return beside_targets(TARGETS)
 
 
 def further() -> str:
-    """The long table of targets: with other settings too, and the cube's tasks one by one."""
-    return beside_targets(
-        {
-            task: (read(HERE / folder)[settings, "5"], target)
-            for task, (folder, settings, target) in FURTHER.items()
-        }
-    )
+    """The second: other settings, and the cube's tasks one by one."""
+    return beside_targets(FURTHER)
 
 
 def starts() -> str:

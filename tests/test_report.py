@@ -169,7 +169,7 @@ def test_runs_side_by_side_leave_out_what_ended_before():
     both = table.pooled({"long": long, "again": long, "short": short})
     assert table.seed_means(both[200]) == [2.0, 4.0, 2.0, 4.0]
     assert table.seed_means(both[100]) == [1.0, 3.0, 1.0, 3.0]
-    assert table.joined([long, short])[100] == {"0": [1.0, 9.0], "1": [3.0]}
+    assert table.joined([long, short]) == {100: {"0": [1.0, 9.0], "1": [3.0]}}
 
 
 def test_kept_rows_say_where_their_data_are_told_of(tmp_path):
@@ -211,19 +211,23 @@ def test_the_pictures_of_results_show_the_tables_numbers(tmp_path):
     import table
 
     front = (RESULTS.parents[1] / "README.md").read_text()
-    lines = figures.of_targets()
+    lines = {task: table.of_line(line) for task, line in table.TARGETS.items()}
     assert len(lines) == 10
-    # The five tasks of the cube together: all have as many episodes, so their mean is the mean of five means.
+    # Two runs on five tasks each, all with as many episodes: the mean of all is the mean of ten means.
+    runs, students, target = table.TARGETS["cube-single, five tasks"]
     cubes = [
-        table.read(RESULTS.parent / folder)[settings, "5"]["softmax"] for folder, settings in table.CUBES
+        table.read(RESULTS.parent / folder)[settings, "5"]["softmax"]
+        for run in runs
+        for folder, settings in run
     ]
     means = [figures.mean_and_spread(task[100_000])[0] for task in cubes]
-    assert len(means) == 5
-    five, target = lines["cube-single, five tasks"]
-    assert figures.mean_and_spread(five["softmax"][100_000])[0] == pytest.approx(np.mean(means))
-    assert target == 97
-    for name, (ways, _) in lines.items():
-        pairs = [figures.mean_and_spread(ways[way][max(ways[way])]) for way in figures.LOOKS]
+    assert len(means) == 10
+    five = lines["cube-single, five tasks"]["softmax"]
+    assert figures.mean_and_spread(five[100_000])[0] == pytest.approx(np.mean(means))
+    assert table.size(five) == "10 × 250"
+    assert (len(students), target) == (5, 97)
+    for name, ways in lines.items():
+        pairs = [figures.mean_and_spread(ways[way][max(ways[way])]) for way in figures.LOOKS if way in ways]
         cells = " | ".join(f"{mean:.1f} ± {spread:.1f}" for mean, spread in pairs)
         assert f"| {cells} |" in front, name
     for draw in (figures.draw_scores, figures.draw_curves):
