@@ -26,7 +26,8 @@ class Eval:
     choice_temperature: float | None = None
     """Draw or average candidates by softmax(Q over this), where an agent has it; by default its own."""
     together: bool = False
-    """All members as one player, which acts by the mean of what they do: what `gtp distill` would teach."""
+    """All members as one player, which acts by the mean of what they do; with --act average that is what
+    `gtp distill` would teach."""
     weights: Literal["online", "ema"] = "online"
     """Act with the trained actor or with its moving average."""
     env: str = ""
