@@ -53,8 +53,8 @@ def _paper(task: str) -> Preset:
 
 # What mazes need beside our defaults: rewards of Diffusion-QL; a longer horizon (results/discounts), which
 # umaze needs (its runs there have 250,000 updates) and medium-play and large-play bear; beyond umaze the best
-# of ten candidates in the TD target, as measured on medium-play (results/antmaze-300k); umaze loses by it.
-# The diverse mazes are not measured.
+# of ten candidates in the TD target, as measured on medium-play (results/antmaze-300k); umaze gains
+# nothing by it. The diverse mazes are not measured.
 _OURS = {
     f"d4rl:{task}": Preset(
         {"discount": 0.995, "backup_candidates": 1 if task == "antmaze-umaze-v2" else 10},
