@@ -23,8 +23,8 @@ class Distill:
     out: Path
     """Run directory of the student to create; the labels it learns from go to OUT.npz."""
     rows: int = 100_000
-    """States of the run's own data that the teacher labels, evenly spaced. More are better where a small mistake
-    is a fall, or a hand must meet a thing: 400000, with 60000 --steps."""
+    """States of the run's own data that the teacher labels, evenly spaced. More are better where a small
+    mistake is a fall, or a hand must meet a thing: 400000, with 60000 --steps."""
     candidates: int = 50
     """Samples of the teacher behind one label, averaged with the weights exp Q."""
     sampling_steps: int | None = None
