@@ -8,8 +8,9 @@ import pytest
 from data_helpers import SLICES, genuine, log, needs_slices, write
 
 from gtp.cli import main
-from gtp.data import read_log
+from gtp.data import catalogue, read_log
 from gtp.data.inspect import histogram, summary
+from gtp.generate import recipes
 
 
 def test_the_summary_counts_what_is_there(tmp_path):
@@ -175,6 +176,22 @@ def test_a_mistake_is_one_line_on_stderr_and_2(tmp_path, capsys):
         assert captured.out == ""
         assert captured.err.count("\n") == 1
         assert captured.err.startswith("gtp: ")
+
+
+def test_a_misspelt_name_is_answered_with_the_nearest(capsys):
+    for verb in ("get", "show", "make"):
+        assert main(["data", verb, "d4rl:hoper-medium-v2"]) == 2
+        assert capsys.readouterr().err.endswith("; did you mean d4rl:hopper-medium-v2?\n")
+    # What can be had but not made is not what somebody meant who wants to make it.
+    assert main(["data", "make", "d4rl:hopper-full-replay-v2"]) == 2
+    assert "d4rl:hopper-full-replay-v2?" not in capsys.readouterr().err
+    assert main(["data", "make", "d4rl:x"]) == 2
+    assert capsys.readouterr().err.endswith("; 'gtp data list' shows all there are.\n")
+
+
+def test_what_the_list_says_can_be_made_is_what_make_makes():
+    listed = {spec for spec, entry in catalogue.entries().items() if entry.can_make}
+    assert listed == {name for name in recipes.names() if not name.startswith("toy:")}
 
 
 def test_convert_and_list(tmp_path, capsys):

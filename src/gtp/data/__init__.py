@@ -103,7 +103,7 @@ def _how_to_get(spec: str) -> str:
     if spec.startswith("minari:"):
         return f"{where}: download it with Minari's own tool, or give the path of its folder."
     if entry is None:
-        return f"{where}, and 'gtp data list' knows no such name."
+        return f"{where}, and there is no such name{catalogue.did_you_mean(spec, catalogue.entries())}"
     ways = [f"'gtp data get {spec}' downloads it"] + [
         f"'gtp data make {spec}' regenerates it"
     ] * entry.can_make

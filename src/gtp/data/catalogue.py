@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import os
+from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
@@ -56,6 +58,12 @@ def entries() -> dict[str, Entry]:
             make == "make",
         )
     return table
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about a name that is not among those known: the one it is closest to, if any."""
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean {close[0]}?" if close else "; 'gtp data list' shows all there are."
 
 
 def data_folder() -> Path:

@@ -45,7 +45,8 @@ def get(spec: str, report: Report) -> tuple[Path, bool]:
     """
     entry = catalogue.entries().get(spec)
     if entry is None:
-        raise UserError(f"'{spec}' cannot be downloaded: 'gtp data list' shows what can.")
+        known = catalogue.did_you_mean(spec, catalogue.entries())
+        raise UserError(f"{spec} is none of the datasets that can be downloaded{known}")
     present = catalogue.find(spec)
     if present is not None:
         return present, False

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gtp.data.catalogue import did_you_mean
 from gtp.envs import locomotion as robots
 from gtp.envs import physics
 from gtp.envs.d4rl import LOCOMOTION
@@ -56,7 +57,7 @@ def full_name(name: str) -> str:
     if name.startswith("ogbench:") and name.endswith("-play"):
         name += "-v0"
     if name not in names():
-        raise UserError(f"{name} is none of the datasets that can be made; `gtp data list` names them.")
+        raise UserError(f"{name} is none of the datasets that can be made{did_you_mean(name, names())}")
     return name
 
 
