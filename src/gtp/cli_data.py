@@ -19,7 +19,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from gtp.data import catalogue, locate, read_log
+from gtp.data import catalogue, locate, read_log, tables
 from gtp.data import write as writing
 from gtp.data.download import get as download
 from gtp.data.inspect import check as check_file
@@ -164,14 +164,38 @@ def check(file: Where, /, json: bool = False) -> int:
     return 2
 
 
-def convert(source: Spec, target: Where, /) -> int:
+def convert(
+    source: Spec,
+    target: Where,
+    /,
+    observations: tuple[str, ...] = (),
+    actions: tuple[str, ...] = (),
+    rewards: str = "",
+    terminals: str = "",
+    timeouts: str = "",
+    episodes: str = "",
+) -> int:
     """Convert a dataset to .npz, to D4RL's .hdf5, or to a Minari folder (a path without suffix).
 
     Args:
-        source: any SPEC.
+        source: any SPEC, or a table (.csv, .tsv) with a line of names at its top; the options are for that.
         target: where to write; nothing is overwritten.
+        observations: columns of what was seen; 'sensor_*' stands for all whose names begin so.
+        actions: columns of what was done.
+        rewards: column of what was received.
+        terminals: column that is 1 or true where the episode truly ended.
+        timeouts: column that is 1 or true where the episode was only cut.
+        episodes: column that stays the same within an episode, such as the number of a recording; where it
+            changes an episode was cut, if it did not truly end.
     """
-    writing.write(read_log(source), target)
+    columns = tables.Columns(observations, actions, rewards, terminals, timeouts, episodes)
+    if Path(source).suffix.lower() in tables.SUFFIXES:
+        log = tables.read(Path(source), columns)
+    elif any(columns):
+        raise UserError(f"{source} is no table (.csv, .tsv), and only a table's columns are named.")
+    else:
+        log = read_log(source)
+    writing.write(log, target)
     Console().print(f"[green]{escape(str(target))}[/]")
     return 0
 

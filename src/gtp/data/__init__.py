@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gtp.data import catalogue, d4rl, minari, ogbench, own, rewards
+from gtp.data import catalogue, d4rl, minari, ogbench, own, rewards, tables
 from gtp.data.arrays import HDF5_SUFFIXES
 from gtp.data.cache import cached
 from gtp.data.dataset import (
@@ -26,7 +26,7 @@ from gtp.data.dataset import (
     scale_actions,
     transitions,
 )
-from gtp.errors import UserError
+from gtp.errors import UserError, did_you_mean
 
 __all__ = ["load", "locate", "read_log"]
 
@@ -89,6 +89,8 @@ def _own_path(spec: str) -> Path:
         if not path.exists():
             raise UserError(f"{path}: there is no such file.")
         return path
+    if path.suffix.lower() in tables.SUFFIXES and path.is_file():
+        raise UserError(f"{spec} is a table; {tables.CONVERT}.")
     raise UserError(
         f"'{spec}' names no data: give d4rl:NAME, minari:ID, ogbench:NAME, toy:NAME or a path ending in .npz "
         "or .hdf5; 'gtp data list' shows the names."
@@ -103,7 +105,8 @@ def _how_to_get(spec: str) -> str:
     if spec.startswith("minari:"):
         return f"{where}: download it with Minari's own tool, or give the path of its folder."
     if entry is None:
-        return f"{where}, and there is no such name{catalogue.did_you_mean(spec, catalogue.entries())}"
+        meant = did_you_mean(spec, catalogue.entries(), catalogue.SHOWN)
+        return f"{where}, and there is no such name{meant}"
     ways = [f"'gtp data get {spec}' downloads it"] + [
         f"'gtp data make {spec}' regenerates it"
     ] * entry.can_make

@@ -44,7 +44,9 @@ def read_arrays(path: Path, keys: Iterable[str]) -> dict[str, np.ndarray]:
         raise UserError(f"{path}: there is no such file.")
     read = {".npz": _read_npz, **dict.fromkeys(HDF5_SUFFIXES, _read_hdf5)}.get(path.suffix.lower())
     if read is None:
-        raise UserError(f"{path}: a data file is named .npz, .hdf5 or .h5.")
+        raise UserError(
+            f"{path}: a data file is named .npz, .hdf5 or .h5; 'gtp data convert' makes one of a table."
+        )
     with damaged(path):
         return read(path, list(keys))
 

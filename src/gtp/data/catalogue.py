@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import os
-from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +20,9 @@ MIRRORS = {
     ),
 }
 """Addresses tried in turn; `catalogue.tsv` has each file's path, and size and SHA-256 where known."""
+
+SHOWN = "'gtp data list' shows all there are"
+"""For who asks for a name that is none."""
 
 
 class Entry(NamedTuple):
@@ -58,12 +59,6 @@ def entries() -> dict[str, Entry]:
             make == "make",
         )
     return table
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence about a name that is not among those known: the one it is closest to, if any."""
-    close = difflib.get_close_matches(name, list(known), 1)
-    return f"; did you mean {close[0]}?" if close else "; 'gtp data list' shows all there are."
 
 
 def data_folder() -> Path:

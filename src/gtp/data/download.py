@@ -18,7 +18,7 @@ import h5py
 
 from gtp.data import catalogue
 from gtp.data.arrays import HDF5_SUFFIXES, brief
-from gtp.errors import UserError
+from gtp.errors import UserError, did_you_mean
 
 CHUNK = 2**20
 ATTEMPTS = 3
@@ -45,8 +45,8 @@ def get(spec: str, report: Report) -> tuple[Path, bool]:
     """
     entry = catalogue.entries().get(spec)
     if entry is None:
-        known = catalogue.did_you_mean(spec, catalogue.entries())
-        raise UserError(f"{spec} is none of the datasets that can be downloaded{known}")
+        meant = did_you_mean(spec, catalogue.entries(), catalogue.SHOWN)
+        raise UserError(f"{spec} is none of the datasets that can be downloaded{meant}")
     present = catalogue.find(spec)
     if present is not None:
         return present, False

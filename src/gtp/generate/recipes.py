@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gtp.data.catalogue import did_you_mean
+from gtp.data.catalogue import SHOWN
 from gtp.envs import locomotion as robots
 from gtp.envs import physics
 from gtp.envs.d4rl import LOCOMOTION
-from gtp.errors import UserError
+from gtp.errors import UserError, did_you_mean
 from gtp.generate import antmaze, locomotion, manipulation, policy, replay, shards, toy
 from gtp.generate.shards import Arrays
 
@@ -57,7 +57,8 @@ def full_name(name: str) -> str:
     if name.startswith("ogbench:") and name.endswith("-play"):
         name += "-v0"
     if name not in names():
-        raise UserError(f"{name} is none of the datasets that can be made{did_you_mean(name, names())}")
+        meant = did_you_mean(name, names(), SHOWN)
+        raise UserError(f"{name} is none of the datasets that can be made{meant}")
     return name
 
 
