@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import gtp
-from gtp import cli, logs
+from gtp import cli, experiment_times, logs
 from gtp.errors import UserError
 
 SMALL = ["--agent.hidden", "16", "16", "--agent.sampling-steps", "2", "--agent.baseline-samples", "1"]
@@ -274,3 +275,22 @@ def test_who_diverged_neither_acts_nor_is_exported(half_diverged, tmp_path, caps
     )
     assert "diverged in training" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.xdist_group("half_diverged")
+def test_where_one_member_serves_it_is_one_that_lives(half_diverged, tmp_path, capsys):
+    folder = shutil.copytree(half_diverged, tmp_path / "half")
+    meta = folder / "policy" / "meta.json"
+    about = json.loads(meta.read_text())
+    assert (about["alive"], gtp.load(folder).first) == ([True, False], 0)
+    meta.write_text(json.dumps(about | {"alive": [False, True]}))
+    policy = gtp.load(folder)
+    assert policy.first == 1
+    assert experiment_times.action_ms(policy, np.zeros(policy.obs_shape)) > 0
+    assert cli.main(["report", str(folder), "--out", str(tmp_path / "page")]) == 0
+    assert (
+        "diverged in training" not in (tmp_path / "page" / "index.html").read_text() + capsys.readouterr().err
+    )
+    meta.write_text(json.dumps(about | {"alive": [False, False]}))
+    with pytest.raises(UserError, match="every member of this run of bc on toy:multigoal diverged"):
+        _ = gtp.load(folder).first

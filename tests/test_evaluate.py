@@ -72,9 +72,14 @@ def test_members_together_are_one_player_that_acts_by_their_mean(pi):
     np.testing.assert_array_equal(one(obs[:1], active[:1], 0, 3), apart.mean(axis=0, keepdims=True))
     with evaluate.Stage(POINT, 1, 23) as where:
         rows = run.score(pi, where, [1], [acting], together=True)
+        of_both = run.score(pi, where, [0, 1], [acting], together=True)
+        (walks,) = where.play(one, seed, [0])
     assert {(row["seed"], row["variant"]) for row in rows} == {(1, "together=1")}
     alone = played(pi, POINT, 23, 1, [acting], who=[1])
     assert {(r["seed"], r["act"], r["episode"]): (r["return"], r["length"]) for r in rows} == alone
+    assert {(row["seed"], row["variant"]) for row in of_both} == {(0, "together=2")}
+    assert [float(row["return"]) for row in of_both] == [walk.total for walk in walks]
+    assert [row["return"] for row in of_both] != [row["return"] for row in rows]
 
 
 def test_few_robot_arms_are_alive_at_once():

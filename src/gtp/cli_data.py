@@ -19,7 +19,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from gtp.data import catalogue, locate, read_log, tables
+from gtp.data import catalogue, locate, read_log, text_tables
 from gtp.data import write as writing
 from gtp.data.download import get as download
 from gtp.data.inspect import check as check_file
@@ -188,9 +188,9 @@ def convert(
         episodes: column that stays the same within an episode, such as the number of a recording; where it
             changes an episode was cut, if it did not truly end.
     """
-    columns = tables.Columns(observations, actions, rewards, terminals, timeouts, episodes)
-    if Path(source).suffix.lower() in tables.SUFFIXES:
-        log = tables.read(Path(source), columns)
+    columns = text_tables.Columns(observations, actions, rewards, terminals, timeouts, episodes)
+    if Path(source).suffix.lower() in text_tables.SUFFIXES:
+        log = text_tables.read(Path(source), columns)
     elif any(columns):
         raise UserError(f"{source} is no table (.csv, .tsv), and only a table's columns are named.")
     else:

@@ -56,7 +56,7 @@ def labelled(
 
 def teachers(pi: Policy, named: Sequence[int]) -> list[int]:
     """The members to learn from: those named, or all that did not diverge."""
-    members = list(named) or pi.living
+    members = list(dict.fromkeys(named)) or pi.living
     if not members:
         raise UserError("every member of this run diverged: there is nobody to learn from")
     for member in members:

@@ -13,11 +13,11 @@ from gtp.types import Acting
 
 
 def draw(root: Path, planned: list[Cell]) -> dict[str, Any]:
-    """The multi-goal picture: the demonstrations, and each method's walks beside them (first seed)."""
+    """The multi-goal picture: the demonstrations, and each method's walks beside them (first living seed)."""
     walks, figures = {}, {}
     for one in planned:
         pi = policy.load(one.folder(root))
-        walk = demo.rollout(lambda obs, key, pi=pi: pi.act(obs, Acting(), key=key))
+        walk = demo.rollout(lambda obs, key, pi=pi: pi.act(obs, Acting(), pi.first, key=key))
         walks[one.method], figures[one.method] = walk.positions, walk.figures()
     data = runs.load_data(TOY)
     demo_plot.draw_walks(root / "multigoal.png", demo.paths(data.transitions), walks, figures)

@@ -88,13 +88,21 @@ class Policy:
         alive = self.about.get("alive", [True] * len(self.about["members"]))
         return [member for member, lives in enumerate(alive) if lives]
 
+    @property
+    def first(self) -> int:
+        """The first member that trained to the end."""
+        if not self.living:
+            about = self.about
+            raise UserError(f"every member of this run of {about['agent']} on {about['data']} diverged")
+        return self.living[0]
+
     def check_member(self, member: int) -> None:
         """That there is such a member, and that it did not diverge."""
         members, living = self.about["members"], self.living
         if not 0 <= member < len(members):
             raise UserError(f"there is no member {member}; there are {len(members)}")
         if member not in living:
-            others = f"; {' '.join(map(str, living))} did not" if living else ", and so did all others"
+            others = f"; {' '.join(map(str, living))} did not" if living else ""
             raise UserError(f"member {member}, seed {members[member]['seed']}, diverged in training{others}")
 
     def _member(self, member: int) -> Any:

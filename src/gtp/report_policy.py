@@ -68,7 +68,7 @@ def looks(report: Report) -> Looks:
 
 
 def look(source: Source) -> tuple[Actions, Flow | None]:
-    """Actions and, where the policy is a flow map, trajectories of the first member of a run."""
+    """Actions and, where the policy is a flow map, trajectories of the first member of a run that lives."""
     from gtp import policy
     from gtp.data import load
 
@@ -80,7 +80,7 @@ def look(source: Source) -> tuple[Actions, Flow | None]:
     t = dataset.transitions
     rows = np.random.default_rng(0).choice(len(t.action), min(ROWS, len(t.action)), replace=False)
     low, high = dataset.action_low, dataset.action_high
-    chosen = pi.act(np.asarray(t.obs[rows], np.float32))
+    chosen = pi.act(np.asarray(t.obs[rows], np.float32), member=pi.first)
     scaled = 2 * (chosen - low) / (high - low) - 1
     actions = Actions(source, dataset.fingerprint, np.asarray(t.action[rows]), scaled)
     return actions, flow_paths(source, pi, np.asarray(t.obs[0], np.float32))
@@ -96,7 +96,7 @@ def flow_paths(source: Source, pi: Any, obs: np.ndarray) -> Flow | None:
     from gtp.noise import Noise, sampling_grid
     from gtp.training import take
 
-    params, about = take(pi.params, 0), pi.about["config"]
+    params, about = take(pi.params, pi.first), pi.about["config"]
     wanted = (*Noise._fields, "sampling_steps", "sampling_grid")
     if not isinstance(getattr(params, "actor", None), FlowNetwork) or not all(k in about for k in wanted):
         return None

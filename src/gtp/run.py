@@ -364,13 +364,13 @@ def score(
     the first one's seed and say how many they are.
     """
     about, found = pi.about, []
-    players = [0] if together else who
+    players, named = ([0], who[:1]) if together else (who, who)
     for acting in ways or ways_to_act(pi.rules):
         steps = acting.sampling_steps or about["config"].get("sampling_steps")
         acting_as = acting._replace(sampling_steps=steps)
         act = pi.player(acting, where.episodes, EVAL_SEED)
         act = evaluate.as_one(act, len(about["members"]), who) if together else act
-        for member, episodes in zip(who, where.play(act, EVAL_SEED, players), strict=not together):
+        for member, episodes in zip(named, where.play(act, EVAL_SEED, players), strict=True):
             label = about["members"][member] | ({"together": len(who)} if together else {})
             names = about | {"seed": label["seed"], "variant": variant(label)}
             found += evaluate.rows(episodes, where.env_id, acting_as, names)

@@ -182,6 +182,8 @@ def test_a_misspelt_name_is_answered_with_the_nearest(capsys):
     for verb in ("get", "show", "make"):
         assert main(["data", verb, "d4rl:hoper-medium-v2"]) == 2
         assert capsys.readouterr().err.endswith("; did you mean d4rl:hopper-medium-v2?\n")
+    assert main(["data", "get", "hopper-medium-v2"]) == 2
+    assert capsys.readouterr().err.endswith("; did you mean d4rl:hopper-medium-v2?\n")
     # What can be had but not made is not what somebody meant who wants to make it.
     assert main(["data", "make", "d4rl:hopper-full-replay-v2"]) == 2
     assert "d4rl:hopper-full-replay-v2?" not in capsys.readouterr().err

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gtp.data import catalogue, d4rl, minari, ogbench, own, rewards, tables
+from gtp.data import catalogue, d4rl, minari, ogbench, own, rewards, text_tables
 from gtp.data.arrays import HDF5_SUFFIXES
 from gtp.data.cache import cached
 from gtp.data.dataset import (
@@ -89,8 +89,8 @@ def _own_path(spec: str) -> Path:
         if not path.exists():
             raise UserError(f"{path}: there is no such file.")
         return path
-    if path.suffix.lower() in tables.SUFFIXES and path.is_file():
-        raise UserError(f"{spec} is a table; {tables.CONVERT}.")
+    if path.suffix.lower() in text_tables.SUFFIXES and path.is_file():
+        raise UserError(f"{spec} is a table; {text_tables.CONVERT}.")
     raise UserError(
         f"'{spec}' names no data: give d4rl:NAME, minari:ID, ogbench:NAME, toy:NAME or a path ending in .npz "
         "or .hdf5; 'gtp data list' shows the names."

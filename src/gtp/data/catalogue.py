@@ -66,16 +66,21 @@ def data_folder() -> Path:
     return Path(os.environ.get("GTP_DATA") or Path.home() / ".cache" / "gtp" / "data")
 
 
+SUFFIXES = {"d4rl": ".hdf5", "ogbench": ".npz", "minari": ""}
+"""Of the files of each kind of name."""
+
+
 def home_of(spec: str) -> Path:
     """Where a named dataset belongs: SPEC `d4rl:NAME` in d4rl/NAME.hdf5 of the data folder, and so on."""
     kind, _, name = spec.partition(":")
-    suffix = {"d4rl": ".hdf5", "ogbench": ".npz", "minari": ""}[kind]
-    return data_folder() / kind / (name + suffix)
+    return data_folder() / kind / (name + SUFFIXES[kind])
 
 
 def find(spec: str) -> Path | None:
     """The file or folder that holds a named dataset; what other libraries downloaded is found too."""
     kind, _, name = spec.partition(":")
+    if kind not in SUFFIXES:
+        return None
     places = [home_of(spec)]
     entry = entries().get(spec)
     if entry is not None:

@@ -8,8 +8,8 @@ from data_helpers import log, write
 
 from gtp import data
 from gtp.cli import main
-from gtp.data import read_log, tables
-from gtp.data.tables import Columns
+from gtp.data import read_log, text_tables
+from gtp.data.text_tables import Columns
 from gtp.errors import UserError
 
 ASKED = ["--observations", "temp", "flow", "--actions", "valve", "--rewards", "yield", "--episodes", "batch"]
@@ -58,6 +58,15 @@ def test_marks_between_columns_empty_lines_and_a_byte_order_mark_change_nothing(
         np.testing.assert_array_equal(one, same)
 
 
+def test_names_that_nobody_asked_for_may_be_odd(tmp_path):
+    """Spreadsheets add columns without names; a name may hold a line's end, or a comma between tabs."""
+    header = 'batch\ttemp\tflow\tvalve\tyield\tbroke\t"a,b,c,d,e,f,g\nh"\t\t'
+    text = lines(*[(*row, "", "", "") for row in SOUND], mark="\t", header=header.replace(",", "\0"))
+    done, path = converted(tmp_path, text.replace("\0", ","), *ASKED, name="plant.tsv")
+    assert done == 0
+    assert len(read_log(str(path)).rows.rewards) == len(SOUND)
+
+
 def test_patterns_stand_for_columns_and_a_flag_of_its_own_for_ends(tmp_path):
     whole = log(60) | {"timeouts": np.arange(60) % 20 == 9}
     table = np.column_stack([array.astype(float) for array in whole.values()])
@@ -71,28 +80,46 @@ def test_patterns_stand_for_columns_and_a_flag_of_its_own_for_ends(tmp_path):
 
 
 def test_a_mistake_below_the_first_chunk_is_told_with_its_line(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("gtp.data.tables.CHUNK", 2)
+    monkeypatch.setattr("gtp.data.text_tables.CHUNK", 2)
     text = lines(*SOUND[:4], ("B2", 17.0, 5, "open", 1, "true"))
     done, path = converted(tmp_path, text, *ASKED)
     assert done == 2
     assert not path.exists()
-    assert capsys.readouterr().err.endswith("plant.csv, line 6, column valve: 'open' is no number.\n")
+    assert capsys.readouterr().err.endswith("plant.csv, line 6, column valve: 'open' is no finite number.\n")
 
 
 @pytest.mark.parametrize(
     ("text", "more", "says"),
     [
         (lines(*SOUND), [], "say which columns are what with --observations, --actions, --rewards, one of"),
-        (lines(*SOUND), [*ASKED, "--terminals", "broken"], "no column broken; did you mean broke?"),
-        (lines(*SOUND), [*ASKED, "--timeouts", "zzz"], "no column zzz; there are batch, temp, flow"),
+        (lines(*SOUND), [*ASKED, "--terminals", "broken"], "no column 'broken'; did you mean broke?"),
+        (lines(*SOUND), [*ASKED, "--timeouts", "zzz"], "no column 'zzz'; there are batch, temp, flow"),
         (lines(*SOUND), [*ASKED, "--terminals", "*"], "stands for 6 columns"),
         (lines(*SOUND, ("B3", 1)), ASKED, "line 7: 2 cells, and 6 columns have names"),
-        (lines(*SOUND, ("B3", "", 1, 1, 1, 1)), ASKED, "line 7, column temp: an empty cell is no number"),
-        (lines(*SOUND, ("B3", "nan", 1, 1, 1, 1)), ASKED, "observations, row 5: not a finite"),
-        (lines(*SOUND), [*ASKED, "--terminals", "flow"], "terminals, row 1: a flag is 0 or 1, found 2.0"),
+        (
+            lines(*SOUND, ("B3", "", 1, 1, 1, 1)),
+            ASKED,
+            "line 7, column temp: an empty cell is no finite number",
+        ),
+        (lines(*SOUND, ("B3", "nan", 1, 1, 1, 1)), ASKED, "line 7, column temp: 'nan' is no finite number"),
+        (
+            lines(SOUND[0], ("B1", 1, 1, 1, 1, 2)),
+            [*ASKED, "--terminals", "broke"],
+            "line 3: terminals: a flag is",
+        ),
         (lines(), ASKED, "the log has 0 rows"),
-        (lines(*SOUND, header="temp,temp,flow,valve,yield,broke"), ASKED, "two columns are called 'temp'"),
-        ("", ASKED, "no column temp"),
+        (lines(*SOUND, header="batch,temp,temp,valve,yield,broke"), ASKED, "2 columns are called 'temp'"),
+        ("", ASKED, "no line of names at its top"),
+        ("\n" + lines(*SOUND), ASKED, "no line of names at its top"),
+        (
+            lines(SOUND[0], ("B1", 1, 1, 1, 1, 2)),
+            [*ASKED, "--timeouts", "broke"],
+            "line 3: timeouts: a flag is",
+        ),
+        (lines(*SOUND), [*ASKED, "--terminals", "valve"], "column valve is given as two things"),
+        (lines(*SOUND, SOUND[0]), ASKED, "line 7: episode 'B1' is there again after another"),
+        (lines(*SOUND, ("B3", "1e39", 1, 1, 1, 1)), ASKED, "line 7, column temp: '1e39' is no finite"),
+        (lines(*SOUND[:4], ('"B\n2"', "x", 1, 1, 1, 1)), ASKED, "line 7, column temp: 'x' is no finite"),
     ],
 )
 def test_mistakes_get_one_sentence_and_leave_nothing(tmp_path, capsys, text, more, says):
@@ -116,7 +143,7 @@ def test_mutated_tables_are_read_or_refused(tmp_path):
             content[place] = rng.integers(256) if number % 2 else rng.choice(list(b'",;\t\n\r\0 .-e1'))
         (tmp_path / "a.csv").write_bytes(content)
         try:
-            rows = tables.read(tmp_path / "a.csv", columns).rows
+            rows = text_tables.read(tmp_path / "a.csv", columns).rows
             assert np.isfinite(rows.observations).all()
             read += 1
         except UserError as error:
@@ -128,9 +155,9 @@ def test_mutated_tables_are_read_or_refused(tmp_path):
 
 def test_bytes_that_are_no_text_and_files_that_are_not_there(tmp_path, capsys):
     (tmp_path / "a.csv").write_bytes(b"\xff\xfe\x00temp,flow\n")
-    for name in ("a.csv", "b.csv"):
+    for name, told in (("a.csv", "cannot be read as a table"), ("b.csv", "there is no such file")):
         assert main(["data", "convert", str(tmp_path / name), str(tmp_path / "c.npz"), *ASKED]) == 2
-        assert "cannot be read as a table" in capsys.readouterr().err
+        assert told in capsys.readouterr().err
 
 
 def test_columns_are_for_tables_only(tmp_path, capsys):
