@@ -1,7 +1,9 @@
 """Behaviour policies against the log-probabilities D4RL logged."""
 
-import io
+import tempfile
+from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -63,10 +65,9 @@ def random_arrays(squashed: bool) -> dict[str, np.ndarray]:
 
 
 def random_policy(squashed: bool) -> policies.Policy:
-    file = io.BytesIO()
-    np.savez(file, **random_arrays(squashed))
-    file.seek(0)
-    return policies.load(file)
+    with tempfile.TemporaryDirectory() as folder:
+        np.savez(path := Path(folder) / "policy.npz", **random_arrays(squashed))
+        return policies.load(path)
 
 
 @pytest.mark.parametrize("squashed", [True, False])
@@ -102,3 +103,43 @@ def test_broken_and_hostile_files_are_refused(tmp_path):
         policies.load(bad)
     with pytest.raises(UserError, match="no policy file"):
         policies.load(tmp_path / "absent.npz")
+
+
+def d4rl_file(path, arrays):
+    with h5py.File(path, "w") as file:
+        for key, array in arrays.items():
+            file[policies.IN_D4RL[key]] = array
+        file["metadata/policy/nonlinearity"] = b"relu"
+    return path
+
+
+def test_a_policy_is_read_out_of_a_d4rl_file(tmp_path):
+    arrays = random_arrays(True)
+    read = policies.load(d4rl_file(tmp_path / "a.hdf5", arrays))
+    np.savez(tmp_path / "a.npz", **arrays)
+    obs = np.random.default_rng(0).normal(size=(5, read.features)).astype(np.float32)
+    same = policies.load(tmp_path / "a.npz")
+    for one, other in zip(policies.distribution(read, obs), policies.distribution(same, obs), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("task", ["hopper", "walker2d", "halfcheetah", "ant"])
+def test_the_genuine_files_carry_the_policies_behind_them(task):
+    read = policies.load(shared("slices", f"{task}_medium-v2.hdf5"))
+    same = policies.load(shared("policies", f"d4rl_official_medium-v2_{task}.npz"))
+    for one, other in zip((*read.hidden, read.mean), (*same.hidden, same.mean), strict=True):
+        np.testing.assert_array_equal(one[0], other[0])
+        np.testing.assert_array_equal(one[1], other[1])
+
+
+def test_d4rl_files_without_a_policy_or_with_half_of_one_are_refused(tmp_path):
+    with h5py.File(tmp_path / "rows.hdf5", "w") as file:
+        file["observations"] = np.zeros((3, 2))
+    with pytest.raises(UserError, match="holds no behaviour policy"):
+        policies.load(tmp_path / "rows.hdf5")
+    arrays = random_arrays(True)
+    del arrays["b1"]
+    with pytest.raises(UserError, match="it lacks b1"):
+        policies.load(d4rl_file(tmp_path / "half.hdf5", arrays))
+    with pytest.raises(UserError, match="no such file"):
+        policies.load(tmp_path / "absent.hdf5")

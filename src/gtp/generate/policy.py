@@ -1,4 +1,4 @@
-"""Behaviour policies: small networks in npz files, evaluated with numpy."""
+"""Behaviour policies: small networks in npz files or in D4RL's own, evaluated with numpy."""
 
 from __future__ import annotations
 
@@ -9,10 +9,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gtp.data.arrays import HDF5_SUFFIXES, read_arrays
 from gtp.errors import UserError
 
 MAX_BYTES = 256 * 2**20
 """Unpacked size above which a file is no behaviour policy."""
+IN_D4RL = {
+    f"{short}{number}": f"metadata/policy/{layer}/{part}"
+    for number, layer in {"0": "fc0", "1": "fc1", "mu": "last_fc", "ls": "last_fc_log_std"}.items()
+    for short, part in {"W": "weight", "b": "bias"}.items()
+}
+"""Where D4RL's Gym files keep the SAC policy that made them."""
 
 
 class Policy(NamedTuple):
@@ -72,7 +79,12 @@ def load(path: Path) -> Policy:
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:
-    """The numeric arrays of an npz file; nothing in it is ever unpickled."""
+    """The numeric arrays of a file; nothing in it is ever unpickled."""
+    if path.suffix.lower() in HDF5_SUFFIXES:
+        found = read_arrays(path, IN_D4RL.values())
+        if not found:
+            raise UserError(f"{path} holds no behaviour policy (metadata/policy).")
+        return {key: found[place] for key, place in IN_D4RL.items() if place in found}
     try:
         with zipfile.ZipFile(path) as archive:
             if sum(entry.file_size for entry in archive.infolist()) > MAX_BYTES:
