@@ -235,7 +235,7 @@ def make(
     Args:
         name: what to make, as `gtp data list` names it.
         out: file or folder to write; by default where the SPEC is looked up, so that `--data NAME` finds it.
-        policy: behaviour policy files (.npz, or D4RL's own .hdf5, which carry theirs), medium before expert
+        policy: behaviour policy files (.npz, or D4RL's own .hdf5 where it carries one), medium before expert
             where it takes two.
         steps: rows to make; by default as many as the official data have.
         seed: the data are a function of it, whatever the number of workers.

@@ -52,7 +52,11 @@ def test_marks_between_columns_empty_lines_and_a_byte_order_mark_change_nothing(
     _, plain = converted(tmp_path, lines(*SOUND), *ASKED)
     first = read_log(str(plain)).rows
     plain.unlink()
-    text = "\ufeff" + lines(*SOUND, mark=mark).replace("\n", "\r\n").replace("B2", '"B2"') + "\r\n"
+    text = (
+        "\ufeff"
+        + lines(*SOUND, mark=mark).replace("\n", "\r\n").replace("B2", '"B2"', 1).replace("B1", " B1", 1)
+        + "\r\n"
+    )
     _, other = converted(tmp_path, text, *ASKED, name=name)
     for one, same in zip(first, read_log(str(other)).rows, strict=True):
         np.testing.assert_array_equal(one, same)

@@ -19,7 +19,7 @@ IN_D4RL = {
     for number, layer in {"0": "fc0", "1": "fc1", "mu": "last_fc", "ls": "last_fc_log_std"}.items()
     for short, part in {"W": "weight", "b": "bias"}.items()
 }
-"""Where D4RL's Gym files keep the SAC policy that made them."""
+"""Where D4RL's medium files of Gym keep the SAC policy that made them."""
 
 
 class Policy(NamedTuple):
