@@ -16,7 +16,7 @@ AVERAGE = Acting("average", 50)
 
 
 def test_every_state_gets_its_own_label_whatever_their_number():
-    obs = np.random.default_rng(0).normal(size=(2 * distill.CHUNK + 17, 3)).astype(np.float32)
+    obs = np.random.default_rng(0).normal(size=(2 * distill.AT_ONCE + 17, 3)).astype(np.float32)
     told, asked = [], []
 
     def act(given, key):
@@ -24,8 +24,8 @@ def test_every_state_gets_its_own_label_whatever_their_number():
         return 2 * given[:, :2]
 
     np.testing.assert_array_equal(distill.labels(act, obs, told.append), 2 * obs[:, :2])
-    assert told == [distill.CHUNK, 2 * distill.CHUNK, len(obs)]
-    assert asked == [distill.CHUNK] * 3
+    assert told == [distill.AT_ONCE, 2 * distill.AT_ONCE, len(obs)]
+    assert asked == [distill.AT_ONCE] * 3
 
 
 def test_states_are_spread_over_the_whole_log():
@@ -185,3 +185,37 @@ def test_other_data_than_the_teachers_are_refused(taught):
     pi.about |= {"fingerprint": dataset.fingerprint, "frame_stack": 3}
     with pytest.raises(UserError, match="several pictures"):
         distill.check(pi, dataset)
+
+
+@pytest.mark.usefixtures("optimised")
+def test_a_student_of_one_who_plays_several_actions_plays_them_too(tmp_path):
+    """Each of its three actions is nearer to the teacher's average than one sample, or another state's."""
+    small = ["--agent.hidden", "32", "32", "--agent.sampling-steps", "2", "--agent.actor-lr", "0.001"]
+    words = ["train", "gtp", "--data", "toy:multigoal", "--chunk", "3", "--n-step", "3", "--steps", "400"]
+    assert (
+        cli.main(
+            [*words, "--log-every", "200", *small, "--eval-episodes", "0", "--out", str(tmp_path / "teacher")]
+        )
+        == 0
+    )
+    student = [
+        "--out",
+        str(tmp_path / "student"),
+        "--rows",
+        "3000",
+        "--steps",
+        "4000",
+        "--hidden",
+        "64",
+        "64",
+    ]
+    assert cli.main(["distill", str(tmp_path / "teacher"), *student, "--eval-episodes", "2"]) == 0
+    obs = data.load("toy:multigoal").transitions.obs[::173]
+    teacher, pupil = (policy.load(tmp_path / name) for name in ("teacher", "student"))
+    aim = np.mean([teacher.act(obs, AVERAGE) for _ in range(20)], axis=0)
+    assert pupil.action_shape == (3, 2) == aim.shape[1:]
+    for time in range(3):
+        one, done, other = (x[:, time] for x in (teacher.act(obs), pupil.act(obs), pupil.act(obs[::-1])))
+        errors = [np.sqrt(np.mean((x - aim[:, time]) ** 2)) for x in (done, one, other)]
+        assert errors[0] < 0.3 * min(errors[1:])
+    assert len((tmp_path / "student" / "eval.csv").read_text().splitlines()) == 1 + 2

@@ -82,6 +82,40 @@ def test_members_together_are_one_player_that_acts_by_their_mean(pi):
     assert [row["return"] for row in of_both] != [row["return"] for row in rows]
 
 
+class Recorded:
+    """Worlds that show 10·time, end after so many steps, and write down what is done."""
+
+    def __init__(self, lengths: list[int]) -> None:
+        self.lengths, self.done = np.array(lengths), []
+
+    def reset(self, seeds: list[int]) -> np.ndarray:
+        self.done.append([])
+        return np.zeros((len(seeds), 1))
+
+    def step(self, actions: np.ndarray, active: np.ndarray) -> tuple[np.ndarray, ...]:
+        self.done[-1].append(actions[:, 0].tolist())
+        time, none = len(self.done[-1]), np.full(len(actions), np.nan)
+        return np.full((len(actions), 1), 10.0 * time), np.ones(len(actions)), time >= self.lengths, none
+
+
+def test_all_of_an_answer_is_played_before_the_next_is_asked_for():
+    """Each answer is what was seen, then 1 and 2 more; an episode may end within it."""
+    asked = []
+
+    def act(obs: np.ndarray, active: np.ndarray, first: int, time: int) -> np.ndarray:
+        asked.append(time)
+        return obs[:, :, None] + np.arange(3.0)[:, None]
+
+    where = Recorded([5, 2])
+    player = evaluate.one_by_one(act, 3)
+    for _ in range(2):
+        (one, two) = evaluate.play(player, where, 0, 0, np.ones((2, 1), bool))
+        assert [(e.total, e.length) for e in one + two] == [(5, 5), (2, 2)]
+    assert asked == [0, 3, 0, 3]
+    assert where.done == 2 * [[[0, 0], [1, 1], [2, 2], [30, 30], [31, 31]]]
+    assert evaluate.one_by_one(act, 1) is act
+
+
 def test_few_robot_arms_are_alive_at_once():
     """Each of OGBench's takes about 150 MB: five members' fifty episodes at once took a machine down."""
     arm = "test/RobotArm-v0"  # Known to gymnasium as OGBench's are, whether that is installed or not.

@@ -81,6 +81,28 @@ def test_jax_export_acts_the_same(acting, tmp_path):
     assert loaded.platforms == export.PLATFORMS
 
 
+@pytest.mark.parametrize("format", ["onnx", "jax"])
+def test_a_file_answers_with_the_actions_to_play_in_order(format, tmp_path):
+    """A policy of six numbers, and the same one saying that they are three actions of two."""
+    long = policy.arbitrary("gtp", (5,), 6, **SMALL)
+    bounds = {"action_low": [-3, 1, -3, 1, -9, 1], "action_high": [1, 2, 1, 2, 9, 2]}
+    config = agents.get("gtp").Config(**from_config(long))
+    whole, cut = (
+        policy.Policy(agents.get("gtp").make, config, long.params, long.about | bounds | shape)
+        for shape in ({}, {"action_size": 2, "chunk": 3})
+    )
+    acting, runs = Acting("softmax", 7), []
+    for pi, folder in ((whole, tmp_path / "whole"), (cut, tmp_path / "cut")):
+        file, about = written(pi, folder, acting, format)
+        assert export.difference(pi, file, format, acting) < 1e-5
+        runs.append(export.runner(file, format))
+    assert (about["action_size"], about["chunk"]) == (2, 3)
+    obs = np.random.default_rng(1).normal(size=(100, 5)).astype(np.float32)
+    noise = drawn(about, 100)
+    cut_up = runs[0](obs, *noise).reshape(100, 3, 2)
+    np.testing.assert_allclose(runs[1](obs, *noise), cut_up, atol=1e-5)
+
+
 def test_pictures_are_seen_in_a_file(tmp_path):
     pi = small("gtp", (12, 12, 3), sampling_steps=1)
     file, _ = written(pi, tmp_path)

@@ -70,3 +70,18 @@ def test_wrong_shapes_and_rules_are_refused(pi):
             pi.act(obs)
     with pytest.raises(UserError, match="cannot take 3 candidates"):
         pi.act(OBS[0], Acting("single", 3))
+
+
+def test_several_actions_at_once_are_the_long_action_cut_in_order():
+    """A policy of six numbers that says they are three actions of two, each with bounds of its own."""
+    one = policy.arbitrary("gtp", (5,), 6, **OPTIONS)
+    bounds = {"action_low": [-3, 1, -3, 1, -9, 1], "action_high": [1, 2, 1, 2, 9, 2]}
+    long = policy.Policy(gtp.make, gtp.Config(**OPTIONS), one.params, one.about | bounds)
+    cut = policy.Policy(
+        gtp.make, gtp.Config(**OPTIONS), one.params, long.about | {"action_size": 2, "chunk": 3}
+    )
+    acting, key = Acting("average", 7), jax.random.key(0)
+    for obs in (OBS[0], OBS):
+        whole, pieces = long.act(obs, acting, key=key), cut.act(obs, acting, key=key)
+        assert pieces.shape == (*obs.shape[:-1], 3, 2)
+        np.testing.assert_array_equal(pieces.reshape(whole.shape), whole)

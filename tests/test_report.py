@@ -114,6 +114,7 @@ def test_runs_that_learn_in_other_ways_are_other_methods():
         return report_sources.Source(Path("run"), "run", [], "", {"settings": settings}).identity
 
     assert identity(n_step=10) != identity(n_step=1) == identity()
+    assert identity(chunk=5) != identity(chunk=1) == identity()
     assert identity(frame_stack=3) != identity(seeds=5) == identity(seed=1)
 
 

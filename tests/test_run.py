@@ -8,7 +8,7 @@ import pytest
 from gtp import run
 from gtp.agents import bc, iql
 from gtp.data import toy
-from gtp.data.dataset import look_ahead
+from gtp.data.dataset import join_actions, look_ahead
 from gtp.errors import UserError
 
 
@@ -81,3 +81,80 @@ def test_n_step_is_not_for_pictures(tmp_path):
     settings = run.Settings(data="toy:multigoal-pixels", n_step=3, steps=10)
     with pytest.raises(UserError, match="not pictures"):
         run.start(tmp_path / "run", "iql", iql.Config(), settings, {})
+
+
+CHUNKS = {"data": "toy:multigoal", "chunk": 3, "steps": 20, "log_every": 10, "eval_episodes": 2}
+
+
+def test_chunks_reach_training_scores_and_the_policy(monkeypatch, tmp_path):
+    data, learned, judged = toy.load("multigoal"), [], []
+    config, train = iql.Config(hidden=(8,)), run.training.train
+    monkeypatch.setattr(
+        run.training, "train", lambda *args, **k: learned.append(args[2]) or train(*args, **k)
+    )
+    monkeypatch.setattr(run.offline, "behaviour", lambda who, t, acting: judged.append(t) or {})
+    started = run.start(tmp_path / "run", "iql", config, run.Settings(n_step=5, **CHUNKS), {})
+    reports = list(run.go(started))
+    joined = join_actions(data.transitions, 3)
+    for mine, expected in zip(learned[0], look_ahead(joined, 5, config.discount), strict=True):
+        np.testing.assert_array_equal(mine, expected)
+    # A score of several actions counts what all of them earn, and what comes after them.
+    run.offline_scores(started, reports[-1].state, reports[-1].alive)
+    for mine, expected in zip(judged[0], look_ahead(joined, 3, config.discount), strict=True):
+        np.testing.assert_array_equal(mine, expected)
+    pi = run.policy.load(tmp_path / "run")
+    assert (pi.about["action_size"], pi.chunk, pi.action_shape) == (2, 3, (3, 2))
+    assert {row["length"] for row in run.logs.read(tmp_path / "run" / "eval.csv")} <= {
+        str(n) for n in range(1, 21)
+    }
+
+
+def test_a_run_of_chunks_goes_on_bit_for_bit(tmp_path):
+    config = bc.Config(hidden=(8,))
+    started = run.start(tmp_path / "run", "bc", config, run.Settings(**CHUNKS), {})
+    for report in run.go(started, asked_to_stop=lambda: True):
+        assert report.step == 10
+    again, state, alive = run.resume(tmp_path / "run")
+    assert [report.step for report in run.go(again, state, alive)] == [20]
+    whole = run.start(tmp_path / "whole", "bc", config, run.Settings(**CHUNKS), {})
+    list(run.go(whole))
+    both = [(tmp_path / name / "eval.csv").read_text() for name in ("run", "whole")]
+    assert both[0] == both[1]
+
+
+def test_a_clone_of_chunks_knows_what_no_observation_shows(tmp_path):
+    """Episodes of two steps at one place, right and then left: a single action's mean is to stay."""
+    right = np.tile(np.array([1, -1], np.float32), 500)[:, None]
+    np.savez(
+        tmp_path / "clock.npz",
+        observations=np.repeat(np.random.default_rng(0).normal(size=(500, 1)), 2, axis=0).astype(np.float32),
+        actions=right,
+        rewards=np.zeros(1000, np.float32),
+        terminals=right[:, 0] < 0,
+    )
+    did = {}
+    for chunk in (1, 2):
+        settings = run.Settings(data=str(tmp_path / "clock.npz"), chunk=chunk, steps=2000, log_every=1000)
+        started = run.start(
+            tmp_path / str(chunk), "bc", bc.Config(deterministic=True, hidden=(32,)), settings, {}
+        )
+        list(run.go(started))
+        did[chunk] = run.policy.load(tmp_path / str(chunk)).act(np.zeros((1, 1), np.float32))[0]
+    assert np.abs(did[1]).max() < 0.2
+    # Half the rows begin with the second step, whose window holds it twice.
+    np.testing.assert_allclose(did[2][:, 0], [0, -1], atol=0.2)
+
+
+def test_chunks_need_targets_that_see_them_whole(tmp_path):
+    for n_step in (1, 2):
+        settings = run.Settings(n_step=n_step, **CHUNKS)
+        with pytest.raises(UserError, match=f"n_step must be 3 or more, not {n_step}"):
+            run.start(tmp_path / "run", "iql", iql.Config(), settings, {})
+    assert not (tmp_path / "run").exists()
+
+
+def test_chunks_are_not_for_pictures(tmp_path):
+    settings = run.Settings(data="toy:multigoal-pixels", chunk=3, steps=10)
+    with pytest.raises(UserError, match="not pictures"):
+        run.start(tmp_path / "run", "bc", bc.Config(), settings, {})
+    assert not (tmp_path / "run").exists()

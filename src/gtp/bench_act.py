@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import itertools
+import math
 import os
 import platform
 import tempfile
@@ -101,7 +102,7 @@ def measure(options: Bench) -> list[dict[str, Any]]:
     about = {
         "agent": pi.about["agent"],
         "obs": "x".join(str(n) for n in pi.obs_shape),
-        "action": pi.about["action_size"],
+        "action": math.prod(pi.action_shape),
     }
     has_steps = "sampling_steps" in pi.about["config"]
     rows = []
@@ -147,7 +148,7 @@ def competitors(pi: Any, obs: np.ndarray, acting: Acting, steps: int, folder: Pa
     if all(importlib.util.find_spec(name) for name in ("onnx", "onnxruntime")):
         calls |= exported(pi, obs, acting, folder / "policy.onnx")
     if len(pi.obs_shape) == 1:
-        hidden, action = tuple(pi.about["config"]["hidden"]), pi.about["action_size"]
+        hidden, action = tuple(pi.about["config"]["hidden"]), math.prod(pi.action_shape)
         layers = plain_layers(len(obs), action, hidden)
         calls["numpy"] = plain_numpy(obs, action, steps, acting.candidates, *layers)
         if importlib.util.find_spec("torch"):
@@ -166,7 +167,7 @@ def exported(pi: Any, obs: np.ndarray, acting: Acting, file: Path) -> dict[str, 
     shapes = {k: [1 if n == "batch" else n for n in draw["shape"]] for k, draw in about["noise"].items()}
 
     noise = {name: np.empty(shape, np.float32) for name, shape in shapes.items()}
-    given, action = np.empty_like(batch), np.empty((1, about["action_size"]), np.float32)
+    given, action = np.empty_like(batch), np.empty((1, *pi.action_shape), np.float32)
     binding = session.io_binding()
     for name, array in {"obs": given, **noise}.items():
         binding.bind_input(name, "cpu", 0, np.float32, array.shape, array.ctypes.data)

@@ -23,7 +23,7 @@ from gtp.policy import Policy
 from gtp.run import variant
 from gtp.types import Acting
 
-CHUNK = 1000
+AT_ONCE = 1000
 """States labelled in one call, always, so that it is compiled once."""
 
 
@@ -36,6 +36,8 @@ def labelled(
     progress: Callable[[int], None],
 ) -> Log:
     """What a policy's members do in states of its data, as data to clone.
+
+    Of a policy that answers with several actions a row holds them all.
 
     Args:
         pi: the teacher, which `check` has passed.
@@ -51,6 +53,7 @@ def labelled(
     ends, nothing = np.ones(len(obs), bool), np.zeros(len(obs), np.float32)
     log = Rows(obs, actions, nothing, ends, ~ends)
     made = {"made": origin(pi, len(obs), acting, members)}
+    made |= {} if pi.chunk == 1 else {"chunk": str(pi.chunk)}
     return Log(log, transitions, ends, env=pi.about["env"], metadata=made)
 
 
@@ -98,10 +101,11 @@ def states(dataset: Dataset, rows: int) -> np.ndarray:
 def labels(act: Callable[..., np.ndarray], obs: np.ndarray, progress: Callable[[int], None]) -> np.ndarray:
     """What `act`, a function of observations and a key, does in each state."""
     key, found = jax.random.key(0), []
-    for first in range(0, len(obs), CHUNK):
-        part = obs[first : first + CHUNK]
-        full = np.resize(part, (CHUNK, *part.shape[1:]))
-        found.append(np.asarray(act(full, jax.random.fold_in(key, first)), np.float32)[: len(part)])
+    for first in range(0, len(obs), AT_ONCE):
+        part = obs[first : first + AT_ONCE]
+        full = np.resize(part, (AT_ONCE, *part.shape[1:]))
+        actions = np.asarray(act(full, jax.random.fold_in(key, first)), np.float32)
+        found.append(actions.reshape(AT_ONCE, -1)[: len(part)])
         progress(first + len(part))
     return np.concatenate(found)
 

@@ -51,6 +51,21 @@ def as_one(act: Act, members: int, who: list[int]) -> Act:
     return mean
 
 
+def one_by_one(act: Act, chunk: int) -> Act:
+    """What `act` does where each of its answers is `chunk` actions, to be played out before the next."""
+    if chunk == 1:
+        return act
+    joined = np.empty(0)
+
+    def next_one(obs: np.ndarray, active: np.ndarray, first: int, time: int) -> np.ndarray:
+        nonlocal joined
+        if time % chunk == 0:
+            joined = act(obs, active, first, time)
+        return joined[:, :, time % chunk]
+
+    return next_one
+
+
 class Stage:
     """Where all members of a run play: worlds that are opened when first needed and kept until `close`."""
 

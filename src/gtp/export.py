@@ -92,6 +92,7 @@ def describe(pi: Policy, acting: Acting, member: int, draws: dict[str, graph.Dra
         "provenance": about.get("provenance", ""),
         "obs_shape": list(pi.obs_shape),
         "action_size": about["action_size"],
+        "chunk": pi.chunk,
         "noise": noise,
     }
 
@@ -144,8 +145,7 @@ def difference(pi: Policy, out: Path, format: Format, acting: Acting, member: in
     obs = np.random.default_rng(0).normal(size=(CHECKED, *pi.obs_shape)).astype(np.float32)
     action, noise = graph.with_noise(pi.for_member(acting, member), obs, jax.random.key(1))
     given = [np.asarray(z).reshape(noise_shape(z.shape)) for z in noise]
-    low, high = (np.asarray(pi.about[k], np.float32) for k in ("action_low", "action_high"))
-    return float((np.abs(run(obs, *given) - np.asarray(action)) / ((high - low) / 2)).max())
+    return float((np.abs(run(obs, *given) - np.asarray(action)) / ((pi.high - pi.low) / 2)).max())
 
 
 def runner(out: Path, format: Format) -> Callable[..., np.ndarray] | None:

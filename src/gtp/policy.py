@@ -54,7 +54,10 @@ class Policy:
         self._members: dict[int, Any] = {}
         self._make = lambda swept: make(dataclasses.replace(config, **swept), about["steps"])
         self._swept = [{k: v for k, v in label.items() if k != "seed"} for label in about["members"]]
-        self._low, self._high = (np.asarray(about[k], np.float32) for k in ("action_low", "action_high"))
+        self.chunk = about.get("chunk", 1)
+        self.low, self.high = (
+            np.asarray(about[k], np.float32).reshape(self.action_shape) for k in ("action_low", "action_high")
+        )
         self.rules = self._make({}).rules
         self._compiled: dict[Acting, Callable[..., Any]] = {}
         self._compiled_episodes: dict[Acting, Callable[..., Any]] = {}
@@ -81,6 +84,12 @@ class Policy:
         other._swept = [swept | {name: value} for swept in self._swept]
         other._single, other._draw = {}, self._draw.copy()
         return other
+
+    @property
+    def action_shape(self) -> tuple[int, ...]:
+        """Shape of what it answers to one observation: an action, or the `chunk` actions to play next."""
+        size = self.about["action_size"]
+        return (size,) if self.chunk == 1 else (self.chunk, size)
 
     @property
     def living(self) -> list[int]:
@@ -118,7 +127,9 @@ class Policy:
         def run(params: Any, swept: dict[str, Any], obs: Any, key: Any, time: Any) -> Any:
             key = jax.random.fold_in(key, time)
             action = self._make(swept).act(params, obs, key, acting)
-            return self._low + (action + 1) / 2 * (self._high - self._low)
+            if self.chunk > 1:
+                action = action.reshape(*action.shape[:-1], *self.action_shape)
+            return self.low + (action + 1) / 2 * (self.high - self.low)
 
         return run
 
@@ -190,7 +201,7 @@ class Policy:
             answers = [
                 run(params, swept, wide[:, i : i + block], keys[(first + i) // block], time) for i in starts
             ]
-            actions = np.zeros((*wide.shape[:2], self._low.size), np.float32)
+            actions = np.zeros((*wide.shape[:2], *self.action_shape), np.float32)
             for i, answer in zip(starts, answers, strict=True):
                 actions[:, i : i + block] = answer
             return actions[:, :count]
@@ -202,6 +213,7 @@ class Policy:
     ) -> np.ndarray:
         """Actions for one observation or a batch of them, in the units of the data.
 
+        A policy trained with `chunk` answers with that many actions for each, in the order to play them.
         The draw depends on `key` and `time`; without a key, calls follow one fixed sequence.
         """
         obs = np.asarray(obs, np.float32)
@@ -229,7 +241,8 @@ def save(folder: Path, params: Any, about: dict[str, Any]) -> None:
 def example(about: dict[str, Any]) -> Transition:
     """Transitions of the right shapes, holding nothing; enough to lay out an agent's parameters."""
     obs = np.zeros((1, *about["obs_shape"]), np.float32)
-    action, one = np.zeros((1, about["action_size"]), np.float32), np.ones(1, np.float32)
+    action = np.zeros((1, about["action_size"] * about.get("chunk", 1)), np.float32)
+    one = np.ones(1, np.float32)
     return Transition(obs, action, one, obs, action, one)
 
 

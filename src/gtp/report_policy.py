@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,6 +82,7 @@ def look(source: Source) -> tuple[Actions, Flow | None]:
     rows = np.random.default_rng(0).choice(len(t.action), min(ROWS, len(t.action)), replace=False)
     low, high = dataset.action_low, dataset.action_high
     chosen = pi.act(np.asarray(t.obs[rows], np.float32), member=pi.first)
+    chosen = chosen.reshape(len(chosen), -1)[:, : low.size]  # The first of several, as rows hold one.
     scaled = 2 * (chosen - low) / (high - low) - 1
     actions = Actions(source, dataset.fingerprint, np.asarray(t.action[rows]), scaled)
     return actions, flow_paths(source, pi, np.asarray(t.obs[0], np.float32))
@@ -103,7 +105,7 @@ def flow_paths(source: Source, pi: Any, obs: np.ndarray) -> Flow | None:
     noise = Noise(*(about[name] for name in Noise._fields))
     grid = sampling_grid(about["sampling_steps"], noise, about["sampling_grid"])
     batch = params.normaliser(jnp.broadcast_to(jnp.asarray(obs), (SAMPLES, *obs.shape)))
-    size = pi.about["action_size"]
+    size = math.prod(pi.action_shape)
     z = jax.random.normal(jax.random.key(0), (SAMPLES, size))
 
     @jax.jit

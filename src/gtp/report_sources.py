@@ -27,7 +27,15 @@ TIME_COLUMNS = {
     "updates_per_s": ("updates_per_s", 1.0),
 }
 """A csv with `agent`, `sampling_steps` and one of these holds measured times: column -> (name, factor)."""
-LEARNT_BY = {"reward": "none", "n_step": 1, "steps": 0, "batch_size": 256, "frame_stack": 1, "holdout": 0.0}
+LEARNT_BY = {
+    "reward": "none",
+    "n_step": 1,
+    "chunk": 1,
+    "steps": 0,
+    "batch_size": 256,
+    "frame_stack": 1,
+    "holdout": 0.0,
+}
 """Settings of a run that change what is learnt, and what they were in runs too old to name them."""
 OFFLINE_COLUMNS = ("agent", "seed", "step", "act", "candidates", "sampling_steps", "weights", "variant", "on")
 

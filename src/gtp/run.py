@@ -28,7 +28,7 @@ import gtp
 from gtp import agents, checkpoint, config, evaluate, logs, offline, pictures, policy, training
 from gtp.config import Count, Fraction
 from gtp.data import load as load_data
-from gtp.data.dataset import Dataset, episode_numbers, hold_out, look_ahead
+from gtp.data.dataset import Dataset, episode_numbers, hold_out, join_actions, look_ahead
 from gtp.envs import worlds
 from gtp.errors import UserError
 from gtp.types import Acting, State, Transition
@@ -49,6 +49,9 @@ class Settings:
     standardise."""
     n_step: Count = 1
     """n, steps whose rewards a TD target adds up before the value of what follows; for vectors only."""
+    chunk: Count = 1
+    """Actions that are learned as one, and played out before the next are chosen; with a critic n_step must
+    reach as far; for vectors only."""
     steps: Count = 100_000
     """Updates in all."""
     batch_size: Count = 256
@@ -114,6 +117,11 @@ class Run:
         """Shape of what a policy sees."""
         return pictures.stacked_shape(self.dataset.transitions.obs.shape[1:], self.settings.frame_stack)
 
+    @property
+    def chunk(self) -> int:
+        """Actions in each of the policy's answers; rows of a student's labels may hold several already."""
+        return self.settings.chunk * int(self.dataset.metadata.get("chunk", 1))
+
     @cached_property
     def held_out(self) -> np.ndarray:
         """True in the transitions that are not trained on."""
@@ -126,9 +134,15 @@ class Run:
         t = rows_of(t, ~self.held_out) if self.settings.holdout else t
         return t if n == 1 else look_ahead(t, n, self.config.discount)
 
-    def check_n_step(self) -> None:
-        """What n-step returns, which are made once for all members, cannot do."""
-        if self.settings.n_step == 1:
+    def check_steps(self) -> None:
+        """What n-step returns, which are made once for all members, cannot do, and what chunks need."""
+        n, chunk = self.settings.n_step, self.settings.chunk
+        if n < chunk and hasattr(self.config, "discount"):
+            raise UserError(
+                f"{chunk} actions in one need a TD target that sees them all: "
+                f"n_step must be {chunk} or more, not {n}"
+            )
+        if n == 1:
             return
         if not hasattr(self.config, "discount"):
             raise UserError(f"n_step is for agents with a discount, which {self.agent} has not")
@@ -147,7 +161,8 @@ class Run:
             "members": self.members.labels(),
             "obs_shape": list(self.obs_shape),
             "frame_stack": self.settings.frame_stack,
-            "action_size": t.action.shape[-1],
+            "action_size": t.action.shape[-1] // self.chunk,
+            "chunk": self.chunk,
             "action_low": self.dataset.action_low.tolist(),
             "action_high": self.dataset.action_high.tolist(),
             "data": self.dataset.name,
@@ -155,6 +170,21 @@ class Run:
             "env": self.env,
             "provenance": provenance(self.dataset.metadata),
         }
+
+
+def load(settings: Settings) -> Dataset:
+    """The data of a run, its actions joined where it learns several as one."""
+    dataset, chunk = load_data(settings.data, settings.reward), settings.chunk
+    if chunk == 1:
+        return dataset
+    if pictures.are_pictures(dataset.transitions.obs.shape[1:]):
+        raise UserError("chunk is for observations that are vectors, not pictures")
+    return dataclasses.replace(
+        dataset,
+        transitions=join_actions(dataset.transitions, chunk),
+        action_low=np.tile(dataset.action_low, chunk),
+        action_high=np.tile(dataset.action_high, chunk),
+    )
 
 
 def rows_of(transitions: Transition, chosen: np.ndarray) -> Transition:
@@ -188,9 +218,9 @@ def start(
     config.check(settings)
     if folder.exists():
         raise UserError(f"{folder} exists already; name another --out, or go on with --resume {folder}")
-    run = Run(folder, agent, agent_config, settings, sweep, load_data(settings.data, settings.reward))
-    run.check_n_step()
-    obs_shape, action_size = run.obs_shape, run.dataset.transitions.action.shape[-1]
+    run = Run(folder, agent, agent_config, settings, sweep, load(settings))
+    run.check_steps()
+    obs_shape, action_size = run.obs_shape, run.about()["action_size"]
     if stage(run):
         try:
             worlds.check(str(run.env), obs_shape, action_size, settings.frame_stack)
@@ -250,9 +280,7 @@ def resume(folder: Path) -> tuple[Run, State | None, np.ndarray | None]:
     settings = config.from_dict(Settings, content["settings"])
     agent_config = config.from_dict(module.Config, content["config"])
     sweep: dict[str, Sequence[float]] = {k: tuple(v) for k, v in content["sweep"].items()}
-    run = Run(
-        folder, content["agent"], agent_config, settings, sweep, load_data(settings.data, settings.reward)
-    )
+    run = Run(folder, content["agent"], agent_config, settings, sweep, load(settings))
     if run.dataset.fingerprint != content["data"]["fingerprint"]:
         raise UserError(f"{settings.data} is not what this run was started on: its fingerprint has changed")
     saved = checkpoint.steps(folder / "checkpoints")
@@ -370,6 +398,7 @@ def score(
         acting_as = acting._replace(sampling_steps=steps)
         act = pi.player(acting, where.episodes, EVAL_SEED)
         act = evaluate.as_one(act, len(about["members"]), who) if together else act
+        act = evaluate.one_by_one(act, pi.chunk)
         for member, episodes in zip(named, where.play(act, EVAL_SEED, players), strict=True):
             label = about["members"][member] | ({"together": len(who)} if together else {})
             names = about | {"seed": label["seed"], "variant": variant(label)}
@@ -392,6 +421,9 @@ def offline_scores(
     """
     make = agents.get(run.agent).make
     t = pictures.stacked(run.dataset.transitions, run.settings.frame_stack)
+    begins = np.unique(episode_numbers(t), return_index=True)[1]
+    if run.settings.chunk > 1:  # What follows several actions comes after all of them.
+        t = look_ahead(t, run.settings.chunk, offline.discount(run.config))
     who = offline.Subject(make, run.config, run.settings.steps, run.members, state)
     held = bool(run.held_out.any())
     data, learned_from = (rows_of(t, run.held_out), rows_of(t, ~run.held_out)) if held else (t, t)
@@ -401,8 +433,9 @@ def offline_scores(
     for acting in ways or ways_to_act(make(run.config, run.settings.steps).rules):
         found.append((source, acting, offline.behaviour(who, data, acting)))
         if fqe_steps:
-            firsts = t.obs[np.unique(episode_numbers(t), return_index=True)[1]]
-            scores = offline.fitted_q(who, learned_from, firsts, acting, steps=fqe_steps, progress=progress)
+            scores = offline.fitted_q(
+                who, learned_from, t.obs[begins], acting, steps=fqe_steps, progress=progress
+            )
             found.append(("first states", acting, scores))
     step = int(np.max(state.step))
     return [

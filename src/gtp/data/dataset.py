@@ -143,6 +143,18 @@ def look_ahead(t: Transition, steps: int, discount: float) -> Transition:
     )
 
 
+def join_actions(t: Transition, count: int) -> Transition:
+    """The same transitions, each action joined with those after it in its episode, `count` in all.
+
+    Where an episode ends before, its last action stands for those that are missing.
+    """
+    rows, episode = np.arange(len(t.reward)), episode_numbers(t)
+    last = np.searchsorted(episode, episode, side="right") - 1
+    played = np.minimum(rows[:, None] + np.arange(count), last[:, None])
+    joined = t.action[played].reshape(len(rows), -1)
+    return t._replace(action=joined, next_action=joined[np.minimum(rows + 1, last)])
+
+
 def hold_out(t: Transition, fraction: float, seed: int = 0) -> np.ndarray:
     """True in the transitions of a share of the episodes; the draw has its own seed, so all runs agree.
 
