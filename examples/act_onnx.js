@@ -15,7 +15,7 @@ async function main(file) {
   for (const [name, noise] of Object.entries(about.noise))
     feed[name] = tensor(noise.shape.map((n) => (n === "batch" ? 1 : n)), draw[noise.distribution]);
   const { action } = await policy.run(feed);
-  console.log(about.agent, Array.from(action.data));
+  console.log(about.agent, action.dims.slice(1), Array.from(action.data));
 }
 
 main(process.argv[2]);

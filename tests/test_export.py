@@ -364,9 +364,16 @@ def test_the_command(run, tmp_path, capsys):
     assert cli.main(command) == 2
 
 
-def test_what_bench_act_times_is_the_policy(tmp_path):
+@pytest.mark.parametrize("shape", [(2,), (2, 1)], ids=["one action", "two at once"])
+def test_what_bench_act_times_is_the_policy(shape, tmp_path):
     """Both ways to run the file give, for the noise they draw, what `act` gives."""
     pi, acting = small(), Acting("argmax", 3)
+    if len(shape) == 2:
+        cut = pi.about | {"action_size": 1, "chunk": 2}
+        pi = policy.Policy(
+            agents.get("gtp").make, agents.get("gtp").Config(**from_config(pi)), pi.params, cut
+        )
+    assert pi.action_shape == shape
     obs = np.random.default_rng(0).normal(size=5).astype(np.float32)
     calls = bench_act.exported(pi, obs, acting, tmp_path / "policy.onnx")
     lifted, _ = graph.lift_noise(pi.for_member(acting, 0), obs[None], jax.random.key(0))

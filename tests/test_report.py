@@ -15,7 +15,7 @@ import pytest
 
 import browser
 import retrace
-from gtp import cli, logs, policy, published, report, report_charts, report_lines, report_sources
+from gtp import cli, data, logs, policy, published, report, report_charts, report_lines, report_sources
 from gtp import run as runs
 from gtp.agents import gtp as gtp_agent
 from gtp.errors import UserError
@@ -639,6 +639,33 @@ def test_the_flow_picture_ends_in_actions(run):
     assert flow.paths[0].std() == pytest.approx(0.5, rel=0.1)
     assert np.abs(actions.policy).max() <= 1 + 1e-6
     assert actions.data.shape == actions.policy.shape
+
+
+def test_of_several_actions_at_once_the_first_is_compared(tmp_path):
+    from gtp import report_policy
+
+    words = ["train", "gtp", "--data", "toy:multigoal", "--chunk", "3", "--n-step", "3", "--steps", "20"]
+    small = [
+        "--agent.hidden",
+        "8",
+        "--log-every",
+        "20",
+        "--eval-episodes",
+        "0",
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    assert cli.main([*words, *small]) == 0
+    looks = report_policy.looks(gathered(tmp_path / "run"))
+    t = data.load("toy:multigoal").transitions
+    rows = np.random.default_rng(0).choice(
+        len(t.action), min(report_policy.ROWS, len(t.action)), replace=False
+    )
+    answers = policy.load(tmp_path / "run").act(t.obs[rows])
+    assert answers.shape == (len(rows), 3, 2)
+    np.testing.assert_allclose(looks.actions[0].policy, answers[:, 0], atol=1e-6)
+    assert np.abs(answers[:, 0] - answers[:, 2]).max() > 0.1
+    assert looks.flows[0].dimensions == 6
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What a run says of itself."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -102,11 +103,53 @@ def test_chunks_reach_training_scores_and_the_policy(monkeypatch, tmp_path):
     run.offline_scores(started, reports[-1].state, reports[-1].alive)
     for mine, expected in zip(judged[0], look_ahead(joined, 3, config.discount), strict=True):
         np.testing.assert_array_equal(mine, expected)
+    # Fitted Q learns from the same, and keeps to what rewards of one step allow.
+    asked = []
+    monkeypatch.setattr(run.offline, "fitted_q", lambda *args, **k: asked.append((args, k)) or {})
+    run.offline_scores(started, reports[-1].state, reports[-1].alive, fqe_steps=1)
+    (_, learned_from, starts, _), options = asked[0]
+    np.testing.assert_array_equal(learned_from.reward, judged[0].reward)
+    first = np.unique(run.episode_numbers(joined), return_index=True)[1]
+    np.testing.assert_array_equal(starts, joined.obs[first])
+    assert options["rewards"] == (joined.reward.min(), joined.reward.max())
     pi = run.policy.load(tmp_path / "run")
     assert (pi.about["action_size"], pi.chunk, pi.action_shape) == (2, 3, (3, 2))
-    assert {row["length"] for row in run.logs.read(tmp_path / "run" / "eval.csv")} <= {
-        str(n) for n in range(1, 21)
-    }
+    assert len(run.logs.read(tmp_path / "run" / "eval.csv")) == 3 * 2
+
+
+def test_each_of_several_actions_has_the_bounds_of_its_dimension(tmp_path):
+    rng = np.random.default_rng(0)
+    actions = (rng.uniform(-1, 1, (40, 2)) * [3, 50] + [10, 0]).astype(np.float32)
+    log = {"observations": rng.normal(size=(40, 1)).astype(np.float32), "actions": actions}
+    log |= {"rewards": np.zeros(40, np.float32), "terminals": np.arange(40) % 10 == 9}
+    np.savez(tmp_path / "log.npz", **log)
+    settings = run.Settings(**(CHUNKS | {"data": str(tmp_path / "log.npz")}))
+    list(run.go(run.start(tmp_path / "run", "bc", bc.Config(hidden=(8,)), settings, {})))
+    pi = run.policy.load(tmp_path / "run")
+    np.testing.assert_array_equal(pi.low, np.broadcast_to(actions.min(0), (3, 2)))
+    np.testing.assert_array_equal(pi.high, np.broadcast_to(actions.max(0), (3, 2)))
+
+
+def test_a_run_from_before_a_setting_goes_on(tmp_path):
+    config, settings = bc.Config(hidden=(8,)), run.Settings(**(CHUNKS | {"chunk": 1}))
+    list(run.go(run.start(tmp_path / "run", "bc", config, settings, {})))
+    content = json.loads((tmp_path / "run" / "config.json").read_text())
+    for name in ("n_step", "chunk"):
+        del content["settings"][name]
+    (tmp_path / "run" / "config.json").write_text(json.dumps(content))
+    assert run.resume(tmp_path / "run")[0].settings == run.resolve(settings)
+
+
+@pytest.mark.parametrize("said", ["5cm", "0", "2"])
+def test_rows_that_cannot_hold_as_many_actions_as_they_say_are_refused(said, tmp_path):
+    rng = np.random.default_rng(0)
+    log = {"observations": rng.normal(size=(40, 1)), "actions": rng.uniform(-1, 1, (40, 3))}
+    log |= {"rewards": np.zeros(40), "terminals": np.arange(40) % 10 == 9}
+    np.savez(tmp_path / "log.npz", **log, gtp_metadata=json.dumps({"chunk": said}))
+    settings = run.Settings(**(CHUNKS | {"data": str(tmp_path / "log.npz"), "chunk": 1}))
+    with pytest.raises(UserError, match=f"a row holds '{said}' actions"):
+        run.start(tmp_path / "run", "bc", bc.Config(), settings, {})
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_run_of_chunks_goes_on_bit_for_bit(tmp_path):

@@ -102,7 +102,7 @@ def measure(options: Bench) -> list[dict[str, Any]]:
     about = {
         "agent": pi.about["agent"],
         "obs": "x".join(str(n) for n in pi.obs_shape),
-        "action": math.prod(pi.action_shape),
+        "action": "x".join(str(n) for n in pi.action_shape),
     }
     has_steps = "sampling_steps" in pi.about["config"]
     rows = []

@@ -124,6 +124,7 @@ def origin(pi: Policy, rows: int, acting: Acting, members: Sequence[int]) -> str
     how += (
         f" at temperature {temperature:g}" if temperature != 1 and "choice_temperature" not in label else ""
     )
+    how += f", {pi.chunk} actions at once" if pi.chunk > 1 else ""
     labels_of = ", ".join(filter(None, (*who, how)))
     where = f"{rows} states of {about['data']}"
     return "; ".join(filter(None, (f"labels of {labels_of}", where, about.get("provenance"))))

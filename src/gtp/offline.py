@@ -10,7 +10,8 @@
 
 The losses tell over-fitting, the energy score which of several clones is the best copy. A critic flatters its
 own policy: q_policy ranks nothing by itself. Fitted Q evaluation trains a critic anew for a policy that stays
-as it is; it knows nothing of how the policy was found, and ranks policies best of what is here.
+as it is; it knows nothing of how the policy was found, and ranks policies best of what is here. Where several
+actions are learned as one, energy score and TD error are of all of them, and grow with their number.
 """
 
 from __future__ import annotations
@@ -198,13 +199,16 @@ def fit_q(
     *,
     steps: int,
     batch_size: int = 256,
+    rewards: tuple[float, float] | None = None,
     progress: Callable[[int], None] = lambda step: None,
 ) -> tuple[Subject, np.ndarray]:
     """Critics of the members' policies, as agents with a `q`, and which of them did not diverge.
 
     `data` are what the critics learn from; they need not be the policy's doing, but must cover what it does.
+    `rewards` are the least and the largest of one step, where those of `data` are of several.
     """
-    make = fqe_agent(who.make, acting, float(np.min(data.reward)), float(np.max(data.reward)))
+    low, high = rewards or (float(np.min(data.reward)), float(np.max(data.reward)))
+    make = fqe_agent(who.make, acting, low, high)
     keys = jax.vmap(jax.random.key)(jnp.asarray(who.members.seeds))
     init = jax.jit(jax.vmap(make(who.config, who.total_steps).init, in_axes=(0, None)))
     # Statistics need all observations, unless they are pictures, which have none.

@@ -194,8 +194,9 @@ def offline(report: Report) -> str:
         return ""
     return (
         '<p class="soft">Taken from data alone at the end of each run; mean ± standard deviation over seeds. '
-        "The energy score is smallest for the best copy of the data; fqe, where it was asked for, ranks "
-        "policies best; a critic's opinion of its own policy (q_policy) ranks nothing by itself.</p>" + text
+        "Among runs of one --chunk the energy score is smallest for the best copy of the data; fqe, where it "
+        "was asked for, ranks policies best; a critic's opinion of its own policy (q_policy) ranks "
+        "nothing by itself.</p>" + text
     )
 
 

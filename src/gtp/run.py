@@ -19,14 +19,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import numpy as np
 
 import gtp
 from gtp import agents, checkpoint, config, evaluate, logs, offline, pictures, policy, training
-from gtp.config import Count, Fraction
+from gtp.config import Before, Count, Fraction
 from gtp.data import load as load_data
 from gtp.data.dataset import Dataset, episode_numbers, hold_out, join_actions, look_ahead
 from gtp.envs import worlds
@@ -47,9 +47,9 @@ class Settings:
     reward: str = "none"
     """Reward transform: none, minus_one, cql_antmaze, corl_cql_antmaze, rebrac_antmaze, iql_locomotion,
     standardise."""
-    n_step: Count = 1
+    n_step: Annotated[Count, Before(1)] = 1
     """n, steps whose rewards a TD target adds up before the value of what follows; for vectors only."""
-    chunk: Count = 1
+    chunk: Annotated[Count, Before(1)] = 1
     """Actions that are learned as one, and played out before the next are chosen; with a critic n_step must
     reach as far; for vectors only."""
     steps: Count = 100_000
@@ -120,7 +120,10 @@ class Run:
     @property
     def chunk(self) -> int:
         """Actions in each of the policy's answers; rows of a student's labels may hold several already."""
-        return self.settings.chunk * int(self.dataset.metadata.get("chunk", 1))
+        said, width = self.dataset.metadata.get("chunk", "1"), self.dataset.action_low.size
+        if not (said.isdecimal() and int(said) > 0) or width % (self.settings.chunk * int(said)):
+            raise UserError(f"{self.dataset.name} says that a row holds {said!r} actions, which cannot be")
+        return self.settings.chunk * int(said)
 
     @cached_property
     def held_out(self) -> np.ndarray:
@@ -422,6 +425,7 @@ def offline_scores(
     make = agents.get(run.agent).make
     t = pictures.stacked(run.dataset.transitions, run.settings.frame_stack)
     begins = np.unique(episode_numbers(t), return_index=True)[1]
+    rewards = float(t.reward.min()), float(t.reward.max())
     if run.settings.chunk > 1:  # What follows several actions comes after all of them.
         t = look_ahead(t, run.settings.chunk, offline.discount(run.config))
     who = offline.Subject(make, run.config, run.settings.steps, run.members, state)
@@ -434,7 +438,7 @@ def offline_scores(
         found.append((source, acting, offline.behaviour(who, data, acting)))
         if fqe_steps:
             scores = offline.fitted_q(
-                who, learned_from, t.obs[begins], acting, steps=fqe_steps, progress=progress
+                who, learned_from, t.obs[begins], acting, steps=fqe_steps, rewards=rewards, progress=progress
             )
             found.append(("first states", acting, scores))
     step = int(np.max(state.step))

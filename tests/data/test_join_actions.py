@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from gtp.data.dataset import Rows, join_actions, look_ahead, transitions
+from gtp.data.dataset import Rows, join_actions, look_ahead, qlearning, transitions
+from gtp.errors import UserError
 from gtp.types import Transition
 
 LENGTHS = [4, 1, 6]
@@ -27,7 +28,7 @@ def t(request) -> Transition:
     return transitions(rows)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 10])
+@pytest.mark.parametrize("count", [1, 2, 3, 6])
 def test_an_action_is_joined_with_those_after_it_in_its_episode(t, count):
     seen = join_actions(t, count)
     first = 0
@@ -52,3 +53,27 @@ def test_what_follows_a_chunk_is_the_chunk_that_begins_where_it_ended(t):
     np.testing.assert_array_equal(seen.next_obs[5], t.obs[8])
     np.testing.assert_array_equal(seen.next_action[5], joined.action[8])
     np.testing.assert_allclose(seen.reward[5], 1 + 0.9 + 0.81, rtol=1e-6)
+
+
+def test_the_action_after_a_cut_is_known_and_used():
+    """D4RL's rule drops the row of a time-out, but the row before it remembers what was done there."""
+    count = sum(LENGTHS)
+    ends = np.zeros(count, bool)
+    ends[np.cumsum(LENGTHS) - 1] = True
+    actions = np.arange(count, dtype=np.float32)[:, None] / 10
+    obs = np.arange(count, dtype=np.float32)[:, None]
+    t = qlearning(Rows(obs, actions, np.ones(count, np.float32), np.zeros(count, bool), ends))
+    for mine, expected in zip(join_actions(t, 1), t, strict=True):
+        np.testing.assert_array_equal(mine, expected)
+    seen = join_actions(t, 3)
+    # Episodes of 4, 1 and 6 rows become 3, none and 5 transitions, the last of which begin at rows 2 and 9.
+    np.testing.assert_allclose(seen.action[:3] * 10, [[0, 1, 2], [1, 2, 3], [2, 3, 3]])
+    np.testing.assert_allclose(seen.next_action[:3] * 10, [[1, 2, 3], [2, 3, 3], [3, 3, 3]])
+    np.testing.assert_allclose(
+        seen.action[3:] * 10, [[5, 6, 7], [6, 7, 8], [7, 8, 9], [8, 9, 10], [9, 10, 10]]
+    )
+
+
+def test_more_actions_than_any_episode_has_are_refused(t):
+    with pytest.raises(UserError, match="7 actions cannot be learned as one: the longest episode has 6"):
+        join_actions(t, 7)

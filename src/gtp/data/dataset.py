@@ -146,13 +146,23 @@ def look_ahead(t: Transition, steps: int, discount: float) -> Transition:
 def join_actions(t: Transition, count: int) -> Transition:
     """The same transitions, each action joined with those after it in its episode, `count` in all.
 
-    Where an episode ends before, its last action stands for those that are missing.
+    Where an episode ends before, the last action known of it stands for those that are missing. A goal that
+    is reached is such an end, also where a log goes on behind it, as OGBench's and AntMaze's do.
+
+    Raises:
+        UserError: where no episode is as long as that.
     """
     rows, episode = np.arange(len(t.reward)), episode_numbers(t)
+    longest = int(np.bincount(episode).max())
+    if longest < count:
+        raise UserError(f"{count} actions cannot be learned as one: the longest episode has {longest}")
     last = np.searchsorted(episode, episode, side="right") - 1
-    played = np.minimum(rows[:, None] + np.arange(count), last[:, None])
-    joined = t.action[played].reshape(len(rows), -1)
-    return t._replace(action=joined, next_action=joined[np.minimum(rows + 1, last)])
+    played = rows[:, None] + np.arange(count)
+    known = (played <= last[:, None])[..., None]
+    joined = np.where(known, t.action[np.minimum(played, last[:, None])], t.next_action[last][:, None])
+    more = (rows < last)[:, None, None]
+    following = np.where(more, np.roll(joined, -1, axis=0), t.next_action[:, None])
+    return t._replace(action=joined.reshape(len(rows), -1), next_action=following.reshape(len(rows), -1))
 
 
 def hold_out(t: Transition, fraction: float, seed: int = 0) -> np.ndarray:

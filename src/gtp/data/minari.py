@@ -15,8 +15,8 @@ from gtp.data.dataset import Log, transitions
 from gtp.errors import UserError
 
 PARTS = ("observations", "actions", "rewards", "terminations", "truncations")
-KEPT = ("dataset_id", "minari_version", "algorithm_name", "ref_min_score", "ref_max_score")
-"""What of Minari's metadata a run remembers."""
+KEPT = ("dataset_id", "minari_version", "algorithm_name", "ref_min_score", "ref_max_score", "made", "chunk")
+"""What of the metadata, Minari's or our own, a run remembers."""
 
 
 def files(folder: Path) -> tuple[Path, Path]:
