@@ -52,6 +52,7 @@ MAY_NAME_AGENTS = (
     "gtp.presets",
     "gtp.demo",
     "gtp.run",
+    "gtp.scoring",
     "gtp.policy",
     "gtp.api",
     "gtp.experiment_cells",

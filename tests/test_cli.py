@@ -211,13 +211,13 @@ def test_presets_are_commands_that_parse(capsys):
     assert cli.main(["presets", "gtp"]) == 0
     commands = capsys.readouterr().out.splitlines()
     assert "gtp train gtp --data d4rl:hopper-medium-v2 --preset paper --seeds 5" in commands
-    from gtp import agents, config, presets, run
+    from gtp import agents, config, plan, presets
 
     for name in agents.NAMES:
         for by_data in presets.presets(name).values():
             for preset in by_data.values():
                 config.check(agents.get(name).Config(**preset.agent))
-                config.check(run.Settings(data="x", **preset.settings))
+                config.check(plan.Settings(data="x", **preset.settings))
 
 
 @pytest.mark.parametrize("words", [["presets"], ["--help"], ["eval", "--help"]])

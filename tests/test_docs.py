@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gtp import agents, cli
-from gtp import run as runs
+from gtp import agents, cli, plan
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(f"docs/{p.relative_to(ROOT / 'docs')}" for p in (ROOT / "docs").rglob("*.md"))
@@ -71,7 +70,7 @@ def check_command(words: list[str]) -> None:
     if words[1] != "train" or len(words) < 3:
         return
     config = agents.get(words[2]).Config
-    known = {f.name for f in dataclasses.fields(runs.Settings)} | {"out", "preset", "resume", "help"}
+    known = {f.name for f in dataclasses.fields(plan.Settings)} | {"out", "preset", "resume", "help"}
     known |= {f"agent.{f.name}" for f in dataclasses.fields(config)}
     given = {word[2:].split("=")[0].replace("-", "_") for word in words[3:] if word.startswith("--")}
     assert given <= known, given - known

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from gtp import evaluate, policy, run
+from gtp import evaluate, plan, policy, run, scoring
 from gtp.agents import gtp as agent
 from gtp.data import toy
 from gtp.envs import worlds
@@ -29,8 +29,8 @@ def pi() -> policy.Policy:
     """An untrained policy of two members, made as loaded ones are."""
     members = 2
     config = agent.Config(hidden=(16, 16), sampling_steps=2)
-    settings = run.Settings(data="toy:multigoal", steps=10, seeds=members)
-    about = run.Run(Path(), "gtp", config, settings, {}, toy.load("multigoal")).about()
+    settings = plan.Settings(data="toy:multigoal", steps=10, seeds=members)
+    about = plan.Run(Path(), "gtp", config, settings, {}, toy.load("multigoal")).about()
     state = policy.template(agent.make(config, 10), about)
     rng = np.random.default_rng(0)
     params = policy.jax.tree.map(lambda x: (0.3 * rng.normal(size=x.shape)).astype(x.dtype), state.params)
@@ -41,7 +41,7 @@ def pi() -> policy.Policy:
 def played(pi: policy.Policy, env: str, episodes: int, workers: int, ways: list[Acting], who=None):
     members = len(pi.about["members"])
     with evaluate.Stage(env, members, episodes, workers) as where:
-        rows = run.score(pi, where, who or list(range(members)), ways)
+        rows = scoring.score(pi, where, who or list(range(members)), ways)
     return {(row["seed"], row["act"], row["episode"]): (row["return"], row["length"]) for row in rows}
 
 
@@ -63,7 +63,7 @@ def test_workers_neighbours_and_order_change_no_bit(pi, way, monkeypatch):
 
 def test_members_together_are_one_player_that_acts_by_their_mean(pi):
     """Each with the noise it has alone, so that one member together with nobody is that member."""
-    acting, seed = Acting("average", 5), run.EVAL_SEED
+    acting, seed = Acting("average", 5), scoring.EVAL_SEED
     obs, active = np.random.default_rng(0).normal(size=(2, 23, 2)).astype(np.float32), np.ones((2, 23), bool)
     both = pi.player(acting, 23, seed)
     one = evaluate.as_one(both, 2, [0, 1])
@@ -71,8 +71,8 @@ def test_members_together_are_one_player_that_acts_by_their_mean(pi):
     assert not np.allclose(apart[0], apart[1], atol=0.01)
     np.testing.assert_array_equal(one(obs[:1], active[:1], 0, 3), apart.mean(axis=0, keepdims=True))
     with evaluate.Stage(POINT, 1, 23) as where:
-        rows = run.score(pi, where, [1], [acting], together=True)
-        of_both = run.score(pi, where, [0, 1], [acting], together=True)
+        rows = scoring.score(pi, where, [1], [acting], together=True)
+        of_both = scoring.score(pi, where, [0, 1], [acting], together=True)
         (walks,) = where.play(one, seed, [0])
     assert {(row["seed"], row["variant"]) for row in rows} == {(1, "together=1")}
     alone = played(pi, POINT, 23, 1, [acting], who=[1])
@@ -242,7 +242,7 @@ def test_an_environment_that_cannot_be_played_is_found_before_training(tmp_path)
     settings = {"data": "toy:multigoal", "steps": 10, "log_every": 10}
     for env, words in (("gtp/MultiGoalPixels-v0", "observations"), ("Nowhere-v0", "Nowhere")):
         with pytest.raises(UserError, match=words):
-            run.start(tmp_path / "run", "gtp", agent.Config(), run.Settings(env=env, **settings), {})
+            run.start(tmp_path / "run", "gtp", agent.Config(), plan.Settings(env=env, **settings), {})
         assert not (tmp_path / "run").exists()
 
 
@@ -253,7 +253,7 @@ def test_without_ogbench_its_environments_say_what_to_install(monkeypatch):
 
 
 def test_vectors_cannot_be_stacked_even_where_nothing_is_played(tmp_path):
-    settings = run.Settings(data="toy:multigoal", steps=10, log_every=10, frame_stack=2, eval_episodes=0)
+    settings = plan.Settings(data="toy:multigoal", steps=10, log_every=10, frame_stack=2, eval_episodes=0)
     with pytest.raises(UserError, match=r"for pictures.*\(2,\)$"):
         run.start(tmp_path / "run", "gtp", agent.Config(), settings, {})
     assert not (tmp_path / "run").exists()

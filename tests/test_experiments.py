@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gtp import agents, checkpoint, cli, experiment_cells, experiment_times, experiments, presets
-from gtp import run as runs
+from gtp import agents, checkpoint, cli, experiment_cells, experiment_times, experiments, logs, presets
 from gtp.errors import UserError
 from gtp.experiments import Experiment, Method
+from gtp.plan import Settings
 
 BC = Method("BC", "bc")
 
@@ -33,7 +33,7 @@ def test_full_runs_take_the_papers_settings_and_the_methods_own():
     (ours, linear), _ = experiment_cells.cells(experiments.find("guidance"), "full")
     task = "d4rl:hopper-medium-expert-v2"
     preset = presets.find("gtp", "paper", task)
-    assert ours.settings == runs.Settings(data=task, seeds=5, **preset.settings)
+    assert ours.settings == Settings(data=task, seeds=5, **preset.settings)
     assert {k: getattr(ours.config, k) for k in preset.agent} == preset.agent
     assert linear.config.improvement == "linear"
     assert linear.sweep == {"q_weight": (0.01, 0.1, 1.0)}
@@ -71,7 +71,7 @@ def test_a_picture_with_its_rows_is_made_once(tmp_path, capsys, monkeypatch):
     assert set(json.loads((out / "figures.json").read_text())) == {"Gaussian BC"}
     with (out / "summary.csv").open() as file:
         (row,) = csv.DictReader(file)
-    rows = runs.logs.read(out / "gaussian-bc" / "toy-multigoal" / "eval.csv")
+    rows = logs.read(out / "gaussian-bc" / "toy-multigoal" / "eval.csv")
     means = [sum(float(r["return"]) for r in rows if r["seed"] == seed) / 100 for seed in ("0", "1")]
     assert float(row["last"]) == pytest.approx(sum(means) / 2)
     assert float(row["last_std"]) == pytest.approx(abs(means[0] - means[1]) / 2**0.5)
@@ -81,7 +81,9 @@ def test_a_picture_with_its_rows_is_made_once(tmp_path, capsys, monkeypatch):
     # A second time nothing is trained; with other settings nothing is overwritten.
     (out / "multigoal.png").unlink()
     (out / "page" / "index.html").write_text("old")
-    monkeypatch.setattr(runs, "go", lambda *_: pytest.fail("a finished run was trained again"))
+    monkeypatch.setattr(
+        experiment_cells.runs, "go", lambda *_: pytest.fail("a finished run was trained again")
+    )
     assert cli.main([*argv, "--steps", "6"]) == 0
     assert (out / "multigoal.png").exists()
     assert "</html>" in (out / "page" / "index.html").read_text()
@@ -132,7 +134,7 @@ def test_score_and_latency_are_drawn_against_k(tmp_path, monkeypatch):
     monkeypatch.setitem(experiments.EXPERIMENTS, "k", Experiment("K", methods, ("x",), "steps"))
     argv = ["experiment", "k", "--scale", "small", "--seeds", "1", "--steps", "2", "--out", str(tmp_path)]
     assert cli.main(argv) == 0
-    rows = runs.logs.read(tmp_path / "latency.csv")
+    rows = logs.read(tmp_path / "latency.csv")
     assert [row["sampling_steps"] for row in rows] == ["1", "2"]
     assert all(float(row["action_ms"]) > 0 for row in rows)
     page = (tmp_path / "page" / "index.html").read_text()

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gtp import cli, logs, offline, run, training
+from gtp import cli, logs, offline, plan, training
 from gtp.agents import bc
 from gtp.data import toy
 from gtp.data.dataset import episode_numbers, hold_out
@@ -124,8 +124,8 @@ def test_episodes_are_held_out_whole():
 
 
 def test_training_sees_all_but_what_is_held_out(tmp_path):
-    settings = run.Settings(data="toy:multigoal", holdout=0.25)
-    it = run.Run(tmp_path, "bc", bc.Config(), settings, {}, toy.load("multigoal"))
+    settings = plan.Settings(data="toy:multigoal", holdout=0.25)
+    it = plan.Run(tmp_path, "bc", bc.Config(), settings, {}, toy.load("multigoal"))
     kept = ~hold_out(it.dataset.transitions, 0.25)
     for field, whole in zip(it.trained_on, it.dataset.transitions, strict=True):
         np.testing.assert_array_equal(field, whole[kept])

@@ -15,7 +15,7 @@ import pytest
 
 import browser
 import retrace
-from gtp import cli, data, logs, policy, published, report, report_charts, report_lines, report_sources
+from gtp import cli, data, logs, plan, policy, published, report, report_charts, report_lines, report_sources
 from gtp import run as runs
 from gtp.agents import gtp as gtp_agent
 from gtp.errors import UserError
@@ -108,7 +108,7 @@ def test_runs_that_learn_in_other_ways_are_other_methods():
     """Every setting of a run but its data, seeds, environment and what is only watched."""
     watched = {"data", "seeds", "seed", "env", "log_every", "save_every"}
     watched |= {"eval_every", "eval_episodes", "eval_workers"}
-    assert report_sources.LEARNT_BY.keys() == {f.name for f in dataclasses.fields(runs.Settings)} - watched
+    assert report_sources.LEARNT_BY.keys() == {f.name for f in dataclasses.fields(plan.Settings)} - watched
 
     def identity(**settings):
         return report_sources.Source(Path("run"), "run", [], "", {"settings": settings}).identity
@@ -309,7 +309,7 @@ def run(tmp_path_factory):
     """
     folder = tmp_path_factory.mktemp("runs") / "small"
     config = gtp_agent.Config(hidden=(16, 16), sampling_steps=2)
-    settings = runs.Settings("toy:multigoal", steps=40, log_every=20, seeds=2)
+    settings = plan.Settings("toy:multigoal", steps=40, log_every=20, seeds=2)
     begun = runs.start(folder, "gtp", config, settings, {"eta": (1.0, 0.0)})
     labels, agent = begun.members.labels(), gtp_agent.make(config, 40)
     rng, shapes = np.random.default_rng(0), policy.template(agent, begun.about()).params

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import jax.numpy as jnp
 
-from gtp import logs, policy, values
-from gtp import run as runs
+from gtp import logs, policy, scoring, values
 from gtp.evaluate import Stage
 from gtp.types import Acting, Array
 
@@ -27,7 +26,7 @@ def main() -> None:
     pi = policy.load(Path(run))
     members = len(pi.about["members"])
     with Stage(pi.about["env"], members, int(episodes)) as where:
-        rows = runs.score(pi, where, list(range(members)), [Acting("average", 50)])
+        rows = scoring.score(pi, where, list(range(members)), [Acting("average", 50)])
     logs.append(Path(table), [row | {"act": "mean"} for row in rows])
 
 

@@ -10,8 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from gtp import logs, policy
-from gtp import run as runs
+from gtp import logs, policy, scoring
 from gtp.evaluate import Stage
 
 
@@ -25,9 +24,9 @@ def main() -> None:
         meta.write_text(json.dumps(about))
         pi = policy.load(Path(folder))
     members = len(pi.about["members"])
-    ways = [way._replace(sampling_steps=int(jumps)) for way in runs.ways_to_act(pi.rules)]
+    ways = [way._replace(sampling_steps=int(jumps)) for way in scoring.ways_to_act(pi.rules)]
     with Stage(pi.about["env"], members, int(episodes)) as where:
-        rows = runs.score(pi, where, list(range(members)), ways)
+        rows = scoring.score(pi, where, list(range(members)), ways)
     named = [row | {"variant": " ".join(filter(None, (row["variant"], "near")))} for row in rows]
     logs.append(Path(table), named)
 

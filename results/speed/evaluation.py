@@ -15,8 +15,7 @@ import time
 import jax
 import numpy as np
 
-from gtp import evaluate, policy
-from gtp import run as runs
+from gtp import evaluate, policy, scoring
 from gtp.agents import gtp
 from gtp.envs import scores
 from gtp.types import Acting
@@ -58,7 +57,7 @@ def main() -> None:
         with evaluate.Stage(env, SEEDS, EPISODES) as where:
             for which in ("first", "second"):
                 began = time.perf_counter()
-                rows = runs.score(pi, where, list(range(SEEDS)), [Acting()])
+                rows = scoring.score(pi, where, list(range(SEEDS)), [Acting()])
                 took = time.perf_counter() - began
                 steps = sum(row["length"] for row in rows)
                 row = {

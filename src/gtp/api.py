@@ -9,6 +9,7 @@ from typing import Any
 from gtp import agents, config
 from gtp import run as runs
 from gtp.errors import UserError
+from gtp.plan import Settings
 from gtp.policy import Policy, load
 
 __all__ = ["load", "train"]
@@ -24,7 +25,7 @@ def train(
         data: SPEC of the data.
         out: the run directory to create.
         agent_options: fields of the agent's Config; a list for a number trains one member per value.
-        **settings: fields of `gtp.run.Settings`, such as steps and seeds.
+        **settings: fields of `gtp.plan.Settings`, such as steps and seeds.
     """
     module = agents.get(agent)
     options = dict(agent_options or {})
@@ -35,7 +36,7 @@ def train(
         if k in numbers and isinstance(options[k], list | tuple)
     }
     try:
-        agent_config, run_settings = module.Config(**options), runs.Settings(data=data, **settings)
+        agent_config, run_settings = module.Config(**options), Settings(data=data, **settings)
     except TypeError as error:
         raise UserError(str(error).replace("__init__()", "the configuration")) from None
     run = runs.start(Path(out), agent, agent_config, run_settings, sweep)

@@ -48,7 +48,7 @@ def main(argv: list[str]) -> int:
     import numpy as np
     from rich.console import Console
 
-    from gtp import config, data, distill, policy
+    from gtp import config, data, distill, plan, policy
     from gtp import run as runs
     from gtp.agents import bc
     from gtp.cli_train import follow
@@ -71,10 +71,10 @@ def main(argv: list[str]) -> int:
     distill.check(pi, dataset)
     # A student bears its first teacher's seed, so that students of five seeds are five.
     seed = pi.about["members"][members[0]]["seed"]
-    settings = runs.Settings(str(labels), steps=options.steps, seed=seed, eval_episodes=options.eval_episodes)
+    settings = plan.Settings(str(labels), steps=options.steps, seed=seed, eval_episodes=options.eval_episodes)
     student = bc.Config(deterministic=True, hidden=options.hidden)
     # Labels take minutes: what is wrong with the student is said before.
-    config.check(runs.resolve(settings))
+    config.check(plan.resolve(settings))
     config.check(student)
     if pi.about["env"] and options.eval_episodes:
         worlds.check(pi.about["env"], tuple(pi.about["obs_shape"]), pi.about["action_size"], 1)

@@ -52,8 +52,7 @@ def main(argv: list[str]) -> int:
         tyro.cli(Eval, prog="gtp eval RUN", args=["--help"])
     from rich.console import Console
 
-    from gtp import logs, policy
-    from gtp import run as runs
+    from gtp import logs, policy, scoring
     from gtp.tables import evaluation_table, offline_table
 
     folder = Path(argv[0])
@@ -67,7 +66,7 @@ def main(argv: list[str]) -> int:
     if options.choice_temperature is not None and (options.offline or options.act in ("single", "argmax")):
         raise UserError("--choice-temperature is for episodes by softmax or average")
     pi = policy.load(folder)
-    ways = runs.ways_to_act(pi.rules)
+    ways = scoring.ways_to_act(pi.rules)
     if options.choice_temperature is not None:
         pi = pi.with_value("choice_temperature", options.choice_temperature)
         ways = [way for way in ways if way.rule != "single"]
@@ -95,6 +94,7 @@ def _offline(folder: Path, fqe_steps: int, ways: list[Any]) -> list[dict[str, An
     from rich.console import Console
 
     from gtp import run as runs
+    from gtp import scoring
     from gtp.progress import bar
 
     if fqe_steps < 0:
@@ -103,17 +103,16 @@ def _offline(folder: Path, fqe_steps: int, ways: list[Any]) -> list[dict[str, An
     if state is None or alive is None:
         raise UserError(f"{folder} has no checkpoint yet")
     if not fqe_steps:
-        return runs.offline_scores(run, state, alive, ways=ways)
+        return scoring.offline_scores(run, state, alive, ways=ways)
     with bar(Console(stderr=True), "fitted Q evaluation", fqe_steps) as move:
-        return runs.offline_scores(run, state, alive, fqe_steps, ways, lambda step: move(step, {}, alive))
+        return scoring.offline_scores(run, state, alive, fqe_steps, ways, lambda step: move(step, {}, alive))
 
 
 def _episodes(folder: Path, pi: Any, options: Eval, ways: list[Any]) -> list[dict[str, Any]]:
     """Episodes of a run's policies, those that did not diverge."""
     from rich.console import Console
 
-    from gtp import distill
-    from gtp import run as runs
+    from gtp import distill, scoring
     from gtp.evaluate import Stage
 
     env = options.env or pi.about["env"]
@@ -125,9 +124,11 @@ def _episodes(folder: Path, pi: Any, options: Eval, ways: list[Any]) -> list[dic
     if not pi.living:
         raise UserError(f"every member of {folder} diverged in training: there is nobody to play")
     for member in sorted(set(range(len(members))) - set(pi.living)):
-        Console(stderr=True).print(f"{runs.name_of(members[member])} diverged in training and does not play")
+        Console(stderr=True).print(
+            f"{scoring.name_of(members[member])} diverged in training and does not play"
+        )
     who = distill.alike(pi, pi.living) if options.together else pi.living
     with Stage(
         env, 1 if options.together else len(members), options.episodes, options.workers, stack
     ) as where:
-        return runs.score(pi, where, who, ways, options.together)
+        return scoring.score(pi, where, who, ways, options.together)

@@ -87,8 +87,7 @@ def _page(files: list[Path], labels: list[str], out: Path, title: str) -> Path:
 
 def _train(planned: list[Any], root: Path, title: str, console: Console) -> list[dict[str, Any]]:
     """All runs, one after the other; the summary is written anew after each, so that it is never old."""
-    from gtp import experiment_cells, experiment_tables
-    from gtp import run as runs
+    from gtp import experiment_cells, experiment_tables, scoring
     from gtp.progress import bar
 
     for i, cell in enumerate(planned):
@@ -98,7 +97,7 @@ def _train(planned: list[Any], root: Path, title: str, console: Console) -> list
             def follow(run: Any, step: int, report: Any, move: Any = move) -> None:
                 move(step, report.metrics, report.alive)
                 for member, why in report.stopped.items():
-                    name = runs.name_of(run.members.labels()[member])
+                    name = scoring.name_of(run.members.labels()[member])
                     console.print(f"[red]{name} stopped at update {step:,}: {why}[/]")
 
             experiment_cells.perform(cell, root, follow)

@@ -38,6 +38,7 @@ def main(argv: list[str]) -> int:
     from gtp import config
     from gtp import presets as preset_table
     from gtp import run as runs
+    from gtp.plan import Settings
 
     preset, rest = _pop(rest, "--preset")
     chosen = preset_table.Preset({}, {})
@@ -48,7 +49,7 @@ def main(argv: list[str]) -> int:
         chosen = preset_table.find(name, preset, data)
     numbers = config.sweepable(module.Config)
     agent_flags = flags(module.Config, chosen.agent, numbers)
-    settings_flags: Any = flags(runs.Settings, chosen.settings, [])
+    settings_flags: Any = flags(Settings, chosen.settings, [])
     help_out = "Run directory to create; by default runs/AGENT-DATA-TIME."
     everything = dataclasses.make_dataclass(
         "Train",
@@ -67,7 +68,7 @@ def main(argv: list[str]) -> int:
             raise UserError(f"--agent.{number} needs at least one value")
     sweep = {k: given[k] for k in numbers if len(given[k]) > 1}
     agent_config = module.Config(**{k: v[0] if k in numbers else v for k, v in given.items()})
-    settings = runs.Settings(**dataclasses.asdict(parsed.settings))
+    settings = Settings(**dataclasses.asdict(parsed.settings))
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     label = Path(settings.data.replace(":", "-")).stem if settings.data else "data"
     out = parsed.out or Path("runs") / f"{name}-{label}-{stamp}"
@@ -153,6 +154,7 @@ def follow(run: Any, state: Any = None, alive: Any = None) -> int:
     from rich.console import Console
 
     from gtp import run as runs
+    from gtp import scoring
     from gtp.progress import bar
 
     console = Console(stderr=True)
@@ -169,7 +171,7 @@ def follow(run: Any, state: Any = None, alive: Any = None) -> int:
     with bar(console, "compiling", run.settings.steps, done) as move, _request_to_stop() as asked:
         for report in runs.go(run, state, alive, asked.is_set):
             for member, why in report.stopped.items():
-                failed[member] = f"{runs.name_of(labels[member])} stopped at update {report.step:,}: {why}"
+                failed[member] = f"{scoring.name_of(labels[member])} stopped at update {report.step:,}: {why}"
                 console.print(f"[red]{failed[member]}; its last good state is kept[/]")
             done = report.step
             move(done, report.metrics, report.alive)

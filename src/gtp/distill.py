@@ -20,7 +20,7 @@ import numpy as np
 from gtp.data.dataset import Dataset, Log, Rows, transitions
 from gtp.errors import UserError
 from gtp.policy import Policy
-from gtp.run import variant
+from gtp.scoring import variant
 from gtp.types import Acting
 
 AT_ONCE = 1000

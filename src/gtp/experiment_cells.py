@@ -18,6 +18,7 @@ from gtp import agents, config, presets
 from gtp import run as runs
 from gtp.errors import UserError
 from gtp.experiments import TOY, Experiment, Method, Scale
+from gtp.plan import Run, Settings, resolve
 
 # What the multi-goal data want at either scale: small networks for all; `gtp demo` says why for GTP's own.
 # Where a critic pulls at the actor it pulls gently: at the published weight it pulls off the bridges, where
@@ -61,7 +62,7 @@ class Cell(NamedTuple):
     method: str
     agent: str
     config: Any
-    settings: runs.Settings
+    settings: Settings
     sweep: dict[str, Sequence[float]]
 
     def folder(self, root: Path) -> Path:
@@ -100,7 +101,7 @@ def cell(method: Method, task: str, scale: Scale, seeds: int | None, steps: int 
     settings |= {"seeds": seeds or (5 if scale == "full" else 2)}
     sweep: dict[str, Sequence[float]] = {k: tuple(v) for k, v in options.items() if isinstance(v, list)}
     agent_config = module.Config(**options | {k: v[0] for k, v in sweep.items()})
-    return Cell(method.label, method.agent, agent_config, runs.Settings(data=task, **settings), sweep)
+    return Cell(method.label, method.agent, agent_config, Settings(data=task, **settings), sweep)
 
 
 def defaults(agent: str, task: str, scale: Scale) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -120,16 +121,16 @@ def check(planned: list[Cell]) -> None:
     """Find what is wrong with any run before the first one starts."""
     for one in planned:
         config.check(one.config)
-        config.check(runs.resolve(one.settings))
+        config.check(resolve(one.settings))
 
 
-def perform(cell: Cell, root: Path, follow: Callable[[runs.Run, int, Any], None]) -> None:
+def perform(cell: Cell, root: Path, follow: Callable[[Run, int, Any], None]) -> None:
     """Bring one run to its end; `follow` is told of its log points. A finished one is left alone."""
     folder = cell.folder(root)
     if (folder / "config.json").exists():
         run, state, alive = runs.resume(folder)
         same = (run.agent, run.config, run.sweep) == (cell.agent, cell.config, cell.sweep)
-        if not same or run.settings != runs.resolve(cell.settings):
+        if not same or run.settings != resolve(cell.settings):
             raise UserError(f"{folder} is a run with other settings; name another --out")
         if state is not None and (int(np.max(state.step)) >= run.settings.steps or not np.any(alive)):
             return

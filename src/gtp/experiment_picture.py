@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gtp import checkpoint, demo, demo_plot, policy
-from gtp import run as runs
+from gtp.data import load as load_data
 from gtp.experiment_cells import Cell
 from gtp.experiments import TOY
 from gtp.types import Acting
@@ -19,7 +19,7 @@ def draw(root: Path, planned: list[Cell]) -> dict[str, Any]:
         pi = policy.load(one.folder(root))
         walk = demo.rollout(lambda obs, key, pi=pi: pi.act(obs, Acting(), pi.first, key=key))
         walks[one.method], figures[one.method] = walk.positions, walk.figures()
-    data = runs.load_data(TOY)
+    data = load_data(TOY)
     demo_plot.draw_walks(root / "multigoal.png", demo.paths(data.transitions), walks, figures)
     checkpoint.write_json(root / "figures.json", figures)
     return figures

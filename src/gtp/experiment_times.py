@@ -12,9 +12,10 @@ import jax
 import numpy as np
 
 from gtp import agents, logs, policy, training
-from gtp import run as runs
+from gtp.data import load as load_data
 from gtp.experiment_cells import Cell
 from gtp.experiments import Scale
+from gtp.plan import Run
 from gtp.policy import Policy
 
 COST_CHUNK = {"small": 100, "full": 2000}
@@ -24,7 +25,7 @@ LATENCY_CALLS, LATENCY_ROUNDS = 200, 10
 
 def measure_cost(cell: Cell, scale: Scale, steps: int | None = None) -> dict[str, Any]:
     """Time of an update and of one action, for a single seed on the task's data."""
-    dataset = runs.load_data(cell.settings.data, cell.settings.reward)
+    dataset = load_data(cell.settings.data, cell.settings.reward)
     make, chunk = agents.get(cell.agent).make, steps or COST_CHUNK[scale]
     who = training.members([0])
     stamps = []
@@ -40,7 +41,7 @@ def measure_cost(cell: Cell, scale: Scale, steps: int | None = None) -> dict[str
         jax.block_until_ready(point.state)
         stamps.append(time.perf_counter())
     settings = dataclasses.replace(cell.settings, seeds=1)
-    about = runs.Run(Path(), cell.agent, cell.config, settings, {}, dataset).about()
+    about = Run(Path(), cell.agent, cell.config, settings, {}, dataset).about()
     pi = Policy(make, cell.config, point.state.params, about)
     update = (stamps[-1] - stamps[0]) / chunk
     return {
@@ -75,7 +76,7 @@ def measure_latency(root: Path, planned: list[Cell]) -> Path:
     """latency.csv: time of one action of each method's policy, which its first task decides."""
     rows = []
     for one in {cell.method: cell for cell in reversed(planned)}.values():
-        obs = runs.load_data(one.settings.data).transitions.obs[0]
+        obs = load_data(one.settings.data).transitions.obs[0]
         rows.append(
             {
                 "agent": one.agent,
