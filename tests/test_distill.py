@@ -142,6 +142,23 @@ def test_a_student_says_whose_it_is(taught):
     assert made.split(";")[0] in rows[1]
 
 
+def test_a_student_of_a_hard_choice_learns_the_best_candidate(taught, tmp_path):
+    """An average by softmax(Q/T) is the best candidate as T falls, and the labels say so."""
+    words = ["--members", "1", "--rows", "40", "--steps", "10", "--eval-episodes", "0"]
+    words += ["--out", str(tmp_path / "hard"), "--choice-temperature", "1e-7"]
+    assert cli.main(["distill", str(taught / "teacher"), *words]) == 0
+    log = data.read_log(str(tmp_path / "hard.npz"))
+    assert "seed 1, choice_temperature=1e-07, 400 updates" in log.metadata["made"]
+    pi = policy.load(taught / "teacher")
+    best = distill.together(pi, Acting("argmax", 50), [1])
+    np.testing.assert_allclose(
+        log.rows.actions, distill.labels(best, log.rows.observations, print), atol=1e-5
+    )
+    wrong = ["--out", str(tmp_path / "wrong"), "--choice-temperature", "0"]
+    assert cli.main(["distill", str(taught / "teacher"), *wrong]) == 2
+    assert not list(tmp_path.glob("wrong*"))
+
+
 def test_swept_values_and_temperatures_are_named(taught):
     pi = policy.load(taught / "teacher")
     pi.about["members"][1] |= {"eta": 5.0}

@@ -29,6 +29,8 @@ class Distill:
     """Samples of the teacher behind one label, averaged with the weights exp Q."""
     sampling_steps: int | None = None
     """The teacher's K; by default its own."""
+    choice_temperature: float | None = None
+    """Average by softmax(Q over this), where the teacher has it; by default its own."""
     members: tuple[int, ...] = ()
     """Who teaches, counting from 0 in the order `gtp eval` prints; several by the mean of what they do, by
     default all that did not diverge."""
@@ -65,6 +67,8 @@ def main(argv: list[str]) -> int:
     if options.steps > 1000 and options.steps % 1000:
         raise UserError(f"--steps must be a multiple of 1000, not {options.steps}")
     pi = policy.load(argv[0])
+    if options.choice_temperature is not None:
+        pi = pi.with_value("choice_temperature", options.choice_temperature)
     acting = policy.check_acting(Acting("average", options.candidates, options.sampling_steps), pi.rules)
     members = distill.teachers(pi, options.members)
     dataset = data.load(pi.about["data"])
