@@ -1,5 +1,6 @@
 """What README and the docs tell people to type, typed; and the numbers they state, computed again."""
 
+import ast
 import dataclasses
 import importlib.util
 import re
@@ -94,6 +95,21 @@ def test_links_lead_somewhere(page):
     path = ROOT / page
     for target in re.findall(r"\]\((?!https?://)([^)#]+)", path.read_text()):
         assert (path.parent / target).exists(), target
+
+
+SCRIPTS = sorted(
+    str(p.relative_to(ROOT)) for part in ("docs", "results") for p in (ROOT / part).rglob("*.py")
+)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_scripts_import_what_there_is(script):
+    """They are run by hand and seldom, so a name that moved would not be missed."""
+    for node in ast.walk(ast.parse((ROOT / script).read_text())):
+        if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] == "gtp":
+            module = importlib.import_module(str(node.module))
+            for name in node.names:
+                assert hasattr(module, name.name) or importlib.import_module(f"{node.module}.{name.name}")
 
 
 def evidence():

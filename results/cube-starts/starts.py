@@ -16,7 +16,7 @@ import ogbench  # noqa: F401  (registers its environments)
 from ogbench.manipspace.oracles.plan.cube_plan import CubePlanOracle
 
 from gtp.generate.manipulation import NOISE, SMOOTHING
-from gtp.run import EVAL_SEED
+from gtp.scoring import EVAL_SEED
 
 HERE = Path(__file__).parent
 TASKS, EPISODES, PLANS, SEED = range(1, 6), 50, 300, 0
