@@ -48,14 +48,16 @@ def one(folder: str, settings: str) -> Run:
     return [(folder, settings)]
 
 
-def cube(task: int) -> list[Run]:
-    """Two runs of `--preset ours` on a cube task; the first one's critics of task 5 had two expectiles."""
+def single_actions(task: int) -> list[Run]:
+    """Two runs on a cube task, one action at a time; the first one's critics of task 5 had two expectiles."""
     first = f"task{task}_gtp_n_step10" + " expectile=0.7" * (task == 5)
     return [one("cube-single", first), one("cube-single", f"task{task}_gtp_n_step10_again")]
 
 
-CUBE = [[source for (source,) in sources] for sources in zip(*map(cube, range(1, 6)), strict=True)]
+SINGLE_ACTIONS = [[run for (run,) in runs] for runs in zip(*map(single_actions, range(1, 6)), strict=True)]
 """The same two runs, each on all five tasks."""
+CHUNKS = [("cube-chunks", f"task{task}_gtp_chunk5") for task in range(1, 6)]
+"""`--preset ours` on all five."""
 CUBE_STUDENTS = [("distilled", f"cube-task{task}_students") for task in range(1, 6)]
 TARGETS: dict[str, Line] = {
     "hopper-medium": (
@@ -89,7 +91,7 @@ TARGETS: dict[str, Line] = {
     "antmaze-umaze": ([one("discounts", "umaze_gtp_0995")], None, 95),
     "antmaze-medium-play": ([one("discounts", "medium-play_gtp_max_q_0995")], None, 83),
     "antmaze-large-play": ([one("discounts", "large-play_gtp_max_q_0995")], None, None),
-    "cube-single, five tasks": (CUBE, CUBE_STUDENTS, 97),
+    "cube-single, five tasks": ([CHUNKS], None, 97),
 }
 """A line of the first table of README and results: GTP by its defaults, or by `--preset ours`."""
 FURTHER: dict[str, Line] = {
@@ -109,10 +111,8 @@ FURTHER: dict[str, Line] = {
     "antmaze-medium-play, γ = 0.99": ([one("antmaze-300k", "medium-play_gtp_max_q_100")], None, 83),
     "antmaze-large-play, γ = 0.99": ([one("antmaze-300k", "large-play_gtp_max_q_100")], None, None),
     "cube-single, task 1, defaults": ([one("cube-single", "task1_gtp")], None, 97),
-    **{
-        f"cube-single, task {task}": (cube(task), one("distilled", f"cube-task{task}_students"), 97)
-        for task in range(1, 6)
-    },
+    "cube-single, five tasks, one action at a time": (SINGLE_ACTIONS, CUBE_STUDENTS, 97),
+    **{f"cube-single, task {task}": ([[run]], None, 97) for task, run in enumerate(CHUNKS, 1)},
 }
 """A line of the second: other settings than those, and the cube's tasks one by one."""
 STARTS = {
@@ -132,6 +132,14 @@ STARTS = {
     "task 4, GTP with ten steps, average of 50": ("task4_gtp_n_step10", "5", "average"),
     "task 5, GTP with ten steps, average of 50": ("task5_gtp_n_step10 expectile=0.7", "5", "average"),
     "task 5, GTP with ten steps, one of 50 drawn": ("task5_gtp_n_step10 expectile=0.7", "5", "softmax"),
+    **{
+        f"task {task}, GTP with five actions as one, average of 50": (
+            f"task{task}_gtp_chunk5",
+            "5",
+            "average",
+        )
+        for task in range(1, 6)
+    },
     "task 2, FQL": ("task2_fql", "", "single"),
     "task 3, FQL": ("task3_fql", "", "single"),
     "task 4, FQL": ("task4_fql", "", "single"),
@@ -167,7 +175,7 @@ STARTS = {
     "task 5, GTP-BC after 40,000, one drawn": ("task5_gtp_bc_40k", "5", "softmax"),
     "task 5, the same with expectile 0.5, temperature 0.3": ("task5_gtp_bc_40k_expectile05", "5", "softmax"),
 }
-"""A line of the table of starts: settings in cube-single, K, and way of acting."""
+"""A line of the table of starts: settings in cube-single or cube-chunks, K, and way of acting."""
 DISTANCES = (0.0, 0.25, 0.35, 0.45, 1.0)
 """Between which its columns are, in metres from hand to cube."""
 
@@ -355,8 +363,9 @@ def starts() -> str:
         lines.append([name, *by_distance(mine)])
     with (HERE / "cube-starts" / "starts.csv").open(newline="") as file:
         apart = {(row["task"], int(row["episode"])): float(row["distance"]) for row in csv.DictReader(file)}
+    rows = read(HERE / "cube-single") | read(HERE / "cube-chunks")
     for name, (settings, steps, way) in STARTS.items():
-        evaluations = read(HERE / "cube-single")[settings, steps][way]
+        evaluations = rows[settings, steps][way]
         task = settings.removeprefix("task")[0]
         # A seed's rows stand in the order of its episodes.
         seeds = evaluations[max(evaluations)].values()

@@ -215,7 +215,8 @@ def test_the_pictures_of_results_show_the_tables_numbers(tmp_path):
     lines = {task: table.of_line(line) for task, line in table.TARGETS.items()}
     assert len(lines) == 10
     # Two runs on five tasks each, all with as many episodes: the mean of all is the mean of ten means.
-    runs, students, target = table.TARGETS["cube-single, five tasks"]
+    one_action = "cube-single, five tasks, one action at a time"
+    runs, students, target = table.FURTHER[one_action]
     cubes = [
         table.read(RESULTS.parent / folder)[settings, "5"]["softmax"]
         for run in runs
@@ -223,7 +224,7 @@ def test_the_pictures_of_results_show_the_tables_numbers(tmp_path):
     ]
     means = [figures.mean_and_spread(task[100_000])[0] for task in cubes]
     assert len(means) == 10
-    five = lines["cube-single, five tasks"]["softmax"]
+    five = table.of_line(table.FURTHER[one_action])["softmax"]
     assert figures.mean_and_spread(five[100_000])[0] == pytest.approx(np.mean(means))
     assert table.size(five) == "10 × 250"
     assert (len(students), target) == (5, 97)
