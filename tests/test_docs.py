@@ -5,6 +5,7 @@ import dataclasses
 import importlib.util
 import re
 import shlex
+import types
 from pathlib import Path
 
 import pytest
@@ -98,18 +99,25 @@ def test_links_lead_somewhere(page):
 
 
 SCRIPTS = sorted(
-    str(p.relative_to(ROOT)) for part in ("docs", "results") for p in (ROOT / part).rglob("*.py")
+    str(p.relative_to(ROOT)) for part in ("docs", "examples", "results") for p in (ROOT / part).rglob("*.py")
 )
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_scripts_import_what_there_is(script):
     """They are run by hand and seldom, so a name that moved would not be missed."""
-    for node in ast.walk(ast.parse((ROOT / script).read_text())):
+    nodes, modules = list(ast.walk(ast.parse((ROOT / script).read_text()))), {}
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] == "gtp":
             module = importlib.import_module(str(node.module))
             for name in node.names:
-                assert hasattr(module, name.name) or importlib.import_module(f"{node.module}.{name.name}")
+                if not hasattr(module, name.name):
+                    importlib.import_module(f"{node.module}.{name.name}")
+                modules[name.asname or name.name] = getattr(module, name.name)
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found = modules.get(node.value.id)
+            assert not isinstance(found, types.ModuleType) or hasattr(found, node.attr), ast.unparse(node)
 
 
 def evidence():

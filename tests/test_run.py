@@ -11,6 +11,7 @@ from gtp.agents import bc, iql
 from gtp.data import toy
 from gtp.data.dataset import join_actions, look_ahead
 from gtp.errors import UserError
+from gtp.types import State
 
 
 def test_a_score_on_regenerated_data_says_so():
@@ -51,7 +52,7 @@ def test_a_run_with_its_final_checkpoint_has_its_policy(tmp_path, monkeypatch):
     assert run.checkpoint.steps(tmp_path / "checkpoints") == []
 
 
-def test_n_step_returns_reach_training_but_not_offline_scores(monkeypatch, tmp_path):
+def test_n_step_returns_reach_training_and_leave_the_data_alone(monkeypatch, tmp_path):
     data = toy.load("multigoal")
     settings = plan.Settings(data="toy:multigoal", n_step=3, steps=10, log_every=10, eval_episodes=0)
     started = plan.Run(tmp_path, "iql", iql.Config(hidden=(8,)), settings, {}, data)
@@ -117,6 +118,26 @@ def test_chunks_reach_training_scores_and_the_policy(monkeypatch, tmp_path):
     assert len(run.logs.read(tmp_path / "run" / "eval.csv")) == 3 * 2
 
 
+def test_losses_held_out_are_of_the_targets_trained_on_and_fitted_q_never_sees_their_rewards(
+    monkeypatch, tmp_path
+):
+    config, lost, asked = iql.Config(hidden=(8,)), [], []
+    started = run.start(tmp_path / "run", "iql", config, plan.Settings(n_step=5, holdout=0.2, **CHUNKS), {})
+    t = started.dataset.transitions
+    t = t._replace(reward=np.where(started.held_out, 99, t.reward).astype(np.float32))
+    started = dataclasses.replace(started, dataset=dataclasses.replace(started.dataset, transitions=t))
+    monkeypatch.setattr(scoring.offline, "losses", lambda who, t, size: lost.append(t) or {})
+    monkeypatch.setattr(scoring.offline, "behaviour", lambda *_: {})
+    monkeypatch.setattr(scoring.offline, "fitted_q", lambda *_, **k: asked.append(k) or {})
+    scoring.offline_scores(started, State(np.zeros(1, int), None, None), np.ones(1, bool), fqe_steps=1)
+    expected = look_ahead(t, 5, config.discount)
+    for mine, whole in zip(lost[0], expected, strict=True):
+        np.testing.assert_array_equal(mine, whole[started.held_out])
+    learned = t.reward[~started.held_out]
+    assert asked[0]["rewards"] == (learned.min(), learned.max())
+    assert learned.max() < 99
+
+
 def test_each_of_several_actions_has_the_bounds_of_its_dimension(tmp_path):
     rng = np.random.default_rng(0)
     actions = (rng.uniform(-1, 1, (40, 2)) * [3, 50] + [10, 0]).astype(np.float32)
@@ -166,26 +187,25 @@ def test_a_run_of_chunks_goes_on_bit_for_bit(tmp_path):
 
 
 def test_a_clone_of_chunks_knows_what_no_observation_shows(tmp_path):
-    """Episodes of two steps at one place, right and then left: a single action's mean is to stay."""
-    right = np.tile(np.array([1, -1], np.float32), 500)[:, None]
+    """From one place right; from the next right, then left, which a single action cannot tell apart."""
+    here, there = 1.0, -1.0
     np.savez(
         tmp_path / "clock.npz",
-        observations=np.repeat(np.random.default_rng(0).normal(size=(500, 1)), 2, axis=0).astype(np.float32),
-        actions=right,
-        rewards=np.zeros(1000, np.float32),
-        terminals=right[:, 0] < 0,
+        observations=np.tile(np.array([here, there, there], np.float32), 300)[:, None],
+        actions=np.tile(np.array([1, 1, -1], np.float32), 300)[:, None],
+        rewards=np.zeros(900, np.float32),
+        terminals=np.arange(900) % 3 == 2,
     )
-    did = {}
-    for chunk in (1, 2):
+    pi = {}
+    for chunk in (1, 3):
         settings = plan.Settings(data=str(tmp_path / "clock.npz"), chunk=chunk, steps=2000, log_every=1000)
         started = run.start(
             tmp_path / str(chunk), "bc", bc.Config(deterministic=True, hidden=(32,)), settings, {}
         )
         list(run.go(started))
-        did[chunk] = run.policy.load(tmp_path / str(chunk)).act(np.zeros((1, 1), np.float32))[0]
-    assert np.abs(did[1]).max() < 0.2
-    # Half the rows begin with the second step, whose window holds it twice.
-    np.testing.assert_allclose(did[2][:, 0], [0, -1], atol=0.2)
+        pi[chunk] = run.policy.load(tmp_path / str(chunk))
+    assert np.abs(pi[1].act(np.array([there], np.float32))).max() < 0.2
+    np.testing.assert_allclose(pi[3].act(np.array([here], np.float32))[:, 0], [1, 1, -1], atol=0.1)
 
 
 def test_chunks_need_targets_that_see_them_whole(tmp_path):

@@ -12,10 +12,9 @@ import jax
 import numpy as np
 
 from gtp import agents, logs, policy, training
-from gtp.data import load as load_data
 from gtp.experiment_cells import Cell
 from gtp.experiments import Scale
-from gtp.plan import Run
+from gtp.plan import Run, load
 from gtp.policy import Policy
 
 COST_CHUNK = {"small": 100, "full": 2000}
@@ -25,7 +24,7 @@ LATENCY_CALLS, LATENCY_ROUNDS = 200, 10
 
 def measure_cost(cell: Cell, scale: Scale, steps: int | None = None) -> dict[str, Any]:
     """Time of an update and of one action, for a single seed on the task's data."""
-    dataset = load_data(cell.settings.data, cell.settings.reward)
+    dataset = load(cell.settings)
     make, chunk = agents.get(cell.agent).make, steps or COST_CHUNK[scale]
     who = training.members([0])
     stamps = []
@@ -76,7 +75,7 @@ def measure_latency(root: Path, planned: list[Cell]) -> Path:
     """latency.csv: time of one action of each method's policy, which its first task decides."""
     rows = []
     for one in {cell.method: cell for cell in reversed(planned)}.values():
-        obs = load_data(one.settings.data).transitions.obs[0]
+        obs = load(one.settings).transitions.obs[0]
         rows.append(
             {
                 "agent": one.agent,

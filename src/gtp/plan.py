@@ -104,7 +104,10 @@ class Run:
         """Actions in each of the policy's answers; rows of a student's labels may hold several already."""
         said, width = self.dataset.metadata.get("chunk", "1"), self.dataset.action_low.size
         if not (said.isdecimal() and int(said) > 0) or width % (self.settings.chunk * int(said)):
-            raise UserError(f"{self.dataset.name} says that a row holds {said!r} actions, which cannot be")
+            raise UserError(
+                f"{self.dataset.name} says that a row holds {said!r} actions, which cannot be: "
+                f"with chunk {self.settings.chunk} they are {width} numbers"
+            )
         return self.settings.chunk * int(said)
 
     @cached_property

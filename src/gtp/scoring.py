@@ -10,7 +10,7 @@ import numpy as np
 from gtp import agents, evaluate, offline, pictures, policy
 from gtp.data.dataset import episode_numbers, look_ahead
 from gtp.plan import Run, provenance, rows_of
-from gtp.types import Acting, State
+from gtp.types import Acting, State, Transition
 
 EVAL_SEED = 10_000
 """Worlds are seeded from here on; training never sees these seeds."""
@@ -61,6 +61,11 @@ def score(
     return found
 
 
+def ahead(t: Transition, steps: int, config: Any) -> Transition:
+    """The transitions, looking that many steps ahead."""
+    return t if steps == 1 else look_ahead(t, steps, offline.discount(config))
+
+
 def offline_scores(
     run: Run,
     state: State,
@@ -75,17 +80,20 @@ def offline_scores(
     if it is asked for, learns from the latter and looks at the first states of all.
     """
     make = agents.get(run.agent).make
-    t = pictures.stacked(run.dataset.transitions, run.settings.frame_stack)
-    begins = np.unique(episode_numbers(t), return_index=True)[1]
-    rewards = float(t.reward.min()), float(t.reward.max())
-    if run.settings.chunk > 1:  # What follows several actions comes after all of them.
-        t = look_ahead(t, run.settings.chunk, offline.discount(run.config))
+    logged = pictures.stacked(run.dataset.transitions, run.settings.frame_stack)
+    begins = np.unique(episode_numbers(logged), return_index=True)[1]
+    # What follows several actions comes after all of them.
+    t = ahead(logged, run.settings.chunk, run.config)
     who = offline.Subject(make, run.config, run.settings.steps, run.members, state)
     held = bool(run.held_out.any())
     data, learned_from = (rows_of(t, run.held_out), rows_of(t, ~run.held_out)) if held else (t, t)
-    source = "held-out episodes" if held else "training data"
-    # What an agent loses on the data it trains on is in metrics.csv.
-    found = [(source, Acting(), offline.losses(who, data, run.settings.batch_size))] if held else []
+    earned = logged.reward[~run.held_out]
+    rewards = float(earned.min()), float(earned.max())
+    source, found = "training data", []
+    if held:  # What an agent loses on the data it trains on is in metrics.csv.
+        source = "held-out episodes"
+        kept = rows_of(ahead(logged, run.settings.n_step, run.config), run.held_out)
+        found = [(source, Acting(), offline.losses(who, kept, run.settings.batch_size))]
     for acting in ways or ways_to_act(make(run.config, run.settings.steps).rules):
         found.append((source, acting, offline.behaviour(who, data, acting)))
         if fqe_steps:

@@ -75,5 +75,7 @@ def test_the_action_after_a_cut_is_known_and_used():
 
 
 def test_more_actions_than_any_episode_has_are_refused(t):
-    with pytest.raises(UserError, match="7 actions cannot be learned as one: the longest episode has 6"):
+    with pytest.raises(
+        UserError, match="7 actions cannot be learned as one: the longest episode has 6 transitions"
+    ):
         join_actions(t, 7)

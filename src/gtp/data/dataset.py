@@ -155,7 +155,9 @@ def join_actions(t: Transition, count: int) -> Transition:
     rows, episode = np.arange(len(t.reward)), episode_numbers(t)
     longest = int(np.bincount(episode).max())
     if longest < count:
-        raise UserError(f"{count} actions cannot be learned as one: the longest episode has {longest}")
+        raise UserError(
+            f"{count} actions cannot be learned as one: the longest episode has {longest} transitions"
+        )
     last = np.searchsorted(episode, episode, side="right") - 1
     played = rows[:, None] + np.arange(count)
     known = (played <= last[:, None])[..., None]
