@@ -35,7 +35,7 @@ HEADLINE = {
     "Consistency-AC": (("consistency_ac",), ("2", "5")),
     "FQL": (("fql",), ("",)),
     "ReBRAC": (("rebrac",), ("",)),
-    "IQL": (("iql_standardised",), ("",)),
+    "IQL": (("iql_standardised", "iql_again"), ("",)),
     "TD3+BC": (("td3_bc",), ("",)),
 }
 """A line of the README's second table: all runs of these settings, and K: the first there is."""

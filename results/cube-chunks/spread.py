@@ -25,6 +25,8 @@ def values(run: str) -> np.ndarray:
     module = agents.get(pi.about["agent"])
     agent = module.make(module.Config(**pi.about["config"]), pi.about["steps"])
     params = jax.tree.map(lambda leaf: leaf[0], pi.params)
+    # Candidates are chosen by the critic's moving average.
+    params = params._replace(critic=params.critic_target)
     obs = states(data.load(pi.about["data"]), 1000)
 
     @jax.jit
