@@ -59,6 +59,7 @@ SINGLE_ACTIONS = [[run for (run,) in runs] for runs in zip(*map(single_actions, 
 CHUNKS = [("cube-chunks", f"task{task}_gtp_chunk5") for task in range(1, 6)]
 """`--preset ours` on all five."""
 CUBE_STUDENTS = [("distilled", f"cube-task{task}_students") for task in range(1, 6)]
+CHUNK_STUDENTS = [("distilled", f"cube-task{task}_chunk5_student") for task in range(1, 6)]
 TARGETS: dict[str, Line] = {
     "hopper-medium": (
         [
@@ -91,7 +92,7 @@ TARGETS: dict[str, Line] = {
     "antmaze-umaze": ([one("discounts", "umaze_gtp_0995")], None, 95),
     "antmaze-medium-play": ([one("discounts", "medium-play_gtp_max_q_0995")], None, 83),
     "antmaze-large-play": ([one("discounts", "large-play_gtp_max_q_0995")], None, None),
-    "cube-single, five tasks": ([CHUNKS], None, 97),
+    "cube-single, five tasks": ([CHUNKS], CHUNK_STUDENTS, 97),
 }
 """A line of the first table of README and results: GTP by its defaults, or by `--preset ours`."""
 FURTHER: dict[str, Line] = {
@@ -112,7 +113,10 @@ FURTHER: dict[str, Line] = {
     "antmaze-large-play, γ = 0.99": ([one("antmaze-300k", "large-play_gtp_max_q_100")], None, None),
     "cube-single, task 1, defaults": ([one("cube-single", "task1_gtp")], None, 97),
     "cube-single, five tasks, one action at a time": (SINGLE_ACTIONS, CUBE_STUDENTS, 97),
-    **{f"cube-single, task {task}": ([[run]], None, 97) for task, run in enumerate(CHUNKS, 1)},
+    **{
+        f"cube-single, task {task}": ([[run]], [student], 97)
+        for task, run, student in zip(range(1, 6), CHUNKS, CHUNK_STUDENTS, strict=True)
+    },
 }
 """A line of the second: other settings than those, and the cube's tasks one by one."""
 STARTS = {
@@ -327,6 +331,12 @@ def of_line(line: Line) -> dict[str, Evaluations]:
     return found | ({"student": taught} if taught else {})
 
 
+def of_students(evaluations: Evaluations) -> str:
+    """Their last evaluation, which says so where there is only one."""
+    alone = len(evaluations[max(evaluations)]) == 1
+    return last(evaluations) + " (one)" * alone
+
+
 def beside_targets(lines: dict[str, Line]) -> str:
     """A line a task: GTP's last scores by three ways of acting and its students', beside the target."""
     shown = WAYS | {"average": RARER["average"]}
@@ -336,7 +346,7 @@ def beside_targets(lines: dict[str, Line]) -> str:
         ways, target = of_line(line), line[2]
         evaluations = ways["single"]
         scores = [last_beside(evaluations, ways.get(way)) for way in shown]
-        scores.append(last(ways["student"]) if "student" in ways else "–")
+        scores.append(of_students(ways["student"]) if "student" in ways else "–")
         aim = "–" if target is None else str(target)
         cells.append([task, f"{max(evaluations):,}", size(evaluations), *scores, aim])
     return "\n".join(f"| {' | '.join(line)} |" for line in cells)
